@@ -1,0 +1,36 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench lock schemas clean
+
+PY := .venv/bin/python
+
+help: ## Show this help
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: ## Set up .venv from the hashed locks (and bubblewrap where it may be installed)
+	@deploy/setup.sh
+
+demo: setup ## Set up, start the whole system, and build a model from one sentence
+	@$(PY) deploy/demo.py
+
+test: setup lint ## Set up, lint, type-check and run all tests
+	@$(PY) -m pytest
+
+lint: setup ## Lint, format check and type check
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+format: setup ## Format the code and sort imports
+	@$(PY) -m ruff check --fix-only -q . && $(PY) -m ruff format .
+
+bench: setup ## Print the tables of the benchmarks
+	@for file in bench/*.py; do echo "== $$file"; $(PY) $$file || exit 1; done
+
+schemas: setup ## Write the JSON Schemas of the contracts anew (a changed contract shows as a diff)
+	@$(PY) -m tests.contracts.golden
+
+lock: setup ## Resolve the dependencies anew into requirements/*.lock
+	@deploy/lock.sh
+
+clean: ## Remove caches (state in .m3builder stays)
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache build *.egg-info

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Resolve the dependencies anew into hashed locks without index addresses.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+flags=(--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q "$@")
+.venv/bin/uv pip compile "${flags[@]}" requirements/bootstrap.in -o requirements/bootstrap.lock
+.venv/bin/uv pip compile "${flags[@]}" pyproject.toml --extra ml --extra embedded --extra dev -o requirements/all.lock
+# The image of gateway, agents and scorer: the same versions, without what only training and tests need.
+pins=$(mktemp)
+grep -E '^[A-Za-z0-9].*==' requirements/all.lock | sed 's/ \\$//' > "$pins"
+.venv/bin/uv pip compile "${flags[@]}" pyproject.toml -c "$pins" -o requirements/core.lock
+rm -f "$pins"

@@ -1,0 +1,88 @@
+"""Using a delivered package the way a stranger would: alone, in an empty environment."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import services
+from shared.errors import ToolBroken
+
+SECONDS = 600
+
+
+def predict_alone(package: Path, scan: Path, out: Path, uid: int) -> tuple[dict[str, Any], str]:
+    """The answer of the package's predict.py for one input, and how it was isolated. `out` is a new folder.
+
+    It sees the package, the input, the interpreter and nothing else; its environment is cleared and it is not root.
+    Where no sandbox can be had it runs with an empty environment from another folder, and the second value says so.
+    Raises ToolBroken with the end of its output when it makes no prediction.
+    """
+    out.mkdir(parents=True)
+    if os.geteuid() == 0:
+        os.chown(out, uid, uid)
+    # A process of its own: dropping root cannot be undone.
+    asked = [sys.executable, "-m", "services.gateway.package", str(package), str(scan), str(out), str(uid)]
+    env = dict(os.environ) | {"PYTHONPATH": str(Path(services.__path__[0]).parent)}
+    done = subprocess.run(asked, env=env, cwd="/", capture_output=True, text=True, timeout=SECONDS + 60, check=False)
+    log, isolation = out / "predict.log", "unknown"
+    if done.returncode == 0:
+        isolation = done.stdout.strip()
+        output = log.read_text(errors="replace")
+    else:
+        with tempfile.TemporaryDirectory() as elsewhere:
+            Path(elsewhere).chmod(0o755)
+            argv = [sys.executable, "-I", str(package / "predict.py"), str(scan), "--output", str(out / "result")]
+            bare = subprocess.run(
+                argv,
+                env={},
+                cwd=elsewhere,
+                # Code of others is never started by root.
+                user=uid if os.geteuid() == 0 else None,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        isolation = "no sandbox here; empty environment (env -i), python -I, another folder"
+        output = done.stderr + bare.stdout + bare.stderr
+    try:
+        case = json.loads((out / "result" / "predictions.json").read_text())["cases"][0]
+    except (OSError, ValueError, LookupError):
+        raise ToolBroken(f"the package made no prediction; the end of its output:\n{output[-2000:]}") from None
+    if "error" in case:
+        raise ToolBroken(f"the package refused the input: {case['error']}")
+    return case, isolation
+
+
+def _main(package: Path, scan: Path, out: Path, uid: int) -> None:
+    from services.tool_runner.sandbox import Limits, Mount, detect, drop_root, run
+
+    drop_root(uid, [out, package, scan])
+    level = detect("auto")
+    mounted = level == "bwrap"
+    entry = "/package/predict.py" if mounted else str(package / "predict.py")
+    case = f"/data/{scan.name}" if mounted else str(scan)
+    work = out / "work"
+    work.mkdir()
+    done = asyncio.run(
+        run(
+            ["python", "-I", entry, case, "--output", "result"],
+            workspace=work,
+            mounts=[Mount(package, "/package"), Mount(scan, f"/data/{scan.name}")],
+            limits=Limits(seconds=SECONDS, memory_mb=8192),
+            log=out / "predict.log",
+            level=level,
+        )
+    )
+    if (work / "result").is_dir():
+        (work / "result").rename(out / "result")
+    print(f"{done.level} sandbox, not root, no network, cleared environment, only package, input and Python in sight")
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,183 @@
+"""The story of a run in a screen of text, told from its events alone."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from shared.contracts.base import Event
+from shared.contracts.runs import Candidate, TaskPlanned
+from shared.contracts.scoring import Metric, RunScored
+from shared.contracts.state import RunState, fold
+
+_LABEL = 12
+
+
+def summary(events: Sequence[tuple[int, Event]], width: int = 110) -> str:
+    """Plain text, one paragraph a topic; a run that is still going is told as far as it got."""
+    if not events:
+        return "No event yet."
+    state = fold(events[0][1].run_id, events)
+    parts = [*_end(state), *_plan(state), *_split(state), *_model(state)]
+    if state.scored:
+        parts += _score(state.scored)
+    parts += _rest(state)
+    return "\n".join(_paragraph(label, text, width) for label, text in parts if text)
+
+
+def duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def one_metric(metric: Metric) -> str:
+    return (
+        f"{metric.name} {metric.value:.3f}, 95 % interval {metric.low:.3f} to {metric.high:.3f} "
+        f"({metric.n} samples of {metric.patients} patients)"
+    )
+
+
+def _end(state: RunState) -> Iterable[tuple[str, str]]:
+    end = state.finished
+    text = f"{state.run_id}: {state.status}"
+    if end:
+        text += f", level {end.level}"
+        if end.gate:
+            text += f", gate {end.gate}"
+    yield "Run", text
+    if state.requested:
+        yield "Request", f"{state.requested.requirement} [core {state.requested.core}]"
+    reason = (end.reason if end and end.end != "succeeded" else "") or (state.failed.reason if state.failed else "")
+    yield "Why", reason
+    if state.infeasible:
+        yield "Infeasible", state.infeasible.finding.reason
+    if state.needed and not end:
+        yield "Waiting for", f"{state.needed.missing.need}. Add it with `m3builder dataset add DIR --card FILE`."
+
+
+def _plan(state: RunState) -> Iterable[tuple[str, str]]:
+    if not state.planned:
+        refused = state.needed.missing.refused if state.needed else ()
+        yield "Not taken", _refused(refused)
+        return
+    plan = state.planned.plan
+    yield "Dataset", f"{state.planned.card.name}: {plan.reason}"
+    yield "Not taken", _refused(plan.refused)
+    yield "Plan", _plan_line(state.planned)
+
+
+def _refused(candidates: Iterable[Candidate]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for one in candidates:
+        by_reason.setdefault(_short(one.reason), []).append(one.dataset_id)
+    return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in by_reason.items())
+
+
+def _plan_line(planned: TaskPlanned) -> str:
+    plan = planned.plan
+    words = [f"{plan.task}, {plan.dimensions}D {plan.modality}", plan.anatomy, f"metric {plan.metric}"]
+    if plan.acceptable and plan.acceptable.floor is not None:
+        words.append(f"acceptable from {plan.acceptable.floor:g} ({plan.acceptable.source})")
+    if plan.labels:
+        words.append(f"labels {', '.join(plan.labels)}")
+    if plan.max_train or plan.max_test:
+        words.append(f"at most {plan.max_train or 'all'} to train on and {plan.max_test or 'all'} to test on")
+    return ", ".join(word for word in words if word)
+
+
+def _split(state: RunState) -> Iterable[tuple[str, str]]:
+    counts = state.locked or state.prepared
+    if counts:
+        for split in ("train", "val", "test"):
+            if split in counts.counts:
+                classes = counts.counts[split]
+                by_class = ", ".join(f"{name} {number}" for name, number in classes.items())
+                patients = counts.patients.get(split, 0)
+                yield f"  {split}", f"{sum(classes.values())} samples of {patients} patients ({by_class})"
+    if state.prepared:
+        meta = state.prepared.meta
+        yield "Patients", f"{meta.grouping}: {meta.grouping_from}; split {meta.split_from}"
+        excluded = ", ".join(f"{reason} {number}" for reason, number in meta.excluded_counts.items() if number)
+        yield "Left out", excluded
+    if state.locked:
+        checks = ", ".join(f"{name} {number}" for name, number in state.locked.leakage.checks.items())
+        yield "Leakage", f"{checks}; locked {state.locks} time{'s' if state.locks > 1 else ''}"
+
+
+def _model(state: RunState) -> Iterable[tuple[str, str]]:
+    if state.assembled:
+        module = state.assembled.module
+        shape = "x".join(str(size) for size in module.input_shape)
+        yield (
+            "Model",
+            f"{module.model} on {shape} input, loss {module.loss}"
+            + (f", augmentation {module.augmentation}" if module.augmentation else ""),
+        )
+    if state.trained:
+        figures = ", ".join(
+            f"{name} {value:.3f}" for name, value in state.trained.validation.items() if isinstance(value, float)
+        )
+        yield (
+            "Training",
+            (
+                f"{duration(state.trained.seconds)}, {_counted(state.trained.attempts, 'attempt')}"
+                + (f"; validation {_short(figures, 160)}" if figures else "")
+            ),
+        )
+
+
+def _score(scored: RunScored) -> Iterable[tuple[str, str]]:
+    yield "Score", one_metric(scored.metric)
+    for metric in scored.others:
+        yield "", one_metric(metric)
+    yield (
+        "Per class",
+        "; ".join(
+            f"{label}: " + ", ".join(f"{name} {value:.3g}" for name, value in figures.items())
+            for label, figures in scored.per_class.items()
+        ),
+    )
+    controls = [f"{control.name} {control.value:.3f}" for control in scored.controls]
+    if scored.permutation_p is not None:
+        controls.append(f"permutation test p = {scored.permutation_p:.2g}")
+    yield "Controls", ", ".join(controls)
+    failed = [gate for gate in scored.gates if not gate.passed]
+    if failed:
+        yield "Gates", "; ".join(f"FAILED {gate.name}: {gate.evidence}" for gate in failed)
+    else:
+        yield "Gates", f"all {len(scored.gates)} passed: {', '.join(gate.name for gate in scored.gates)}"
+    yield (
+        "Level",
+        f"{scored.level} (scored {_counted(scored.scorings, 'time')}, locked {_counted(scored.locks, 'time')})",
+    )
+
+
+def _rest(state: RunState) -> Iterable[tuple[str, str]]:
+    spent = state.finished.spent if state.finished else state.spent
+    tokens = spent.input_tokens + spent.output_tokens
+    yield (
+        "Cost",
+        (
+            f"{_counted(spent.turns, 'turn')}, {_counted(spent.actions, 'action')}, {tokens:,} tokens"
+            + (" (estimated)" if spent.tokens_estimated and tokens else "")
+            + (f", {spent.usd:.2f} USD" if spent.usd else "")
+            + f", {duration(state.last_at - state.first_at)}"
+        ),
+    )
+    if state.finished and state.finished.package:
+        yield "Package", f"m3builder fetch {state.run_id} DIR"
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _short(text: str, limit: int = 90) -> str:
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def _paragraph(label: str, text: str, width: int) -> str:
+    return textwrap.fill(
+        text, width, initial_indent=f"{label:<{_LABEL}}", subsequent_indent=" " * _LABEL, break_on_hyphens=False
+    )

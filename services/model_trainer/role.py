@@ -1,0 +1,64 @@
+"""The Model Trainer as data."""
+
+from pathlib import Path
+
+from services.model_trainer.check import check_training
+from services.model_trainer.playbook import playbook
+from shared.agent.brief import Brief
+from shared.agent.role import Facts, Probe, Role, Submission
+from shared.contracts.base import Event, Spent
+from shared.contracts.state import RunState
+from shared.contracts.tools import (
+    CopyFiles,
+    EditFiles,
+    ListFiles,
+    PreviewFiles,
+    ReadFiles,
+    RunScript,
+    StartTraining,
+    ViewImage,
+    WriteFiles,
+)
+from shared.contracts.training import FinishedTraining, TrainingFinished
+
+
+def probe(answer: FinishedTraining, brief: Brief) -> Probe:
+    return Probe("verify_package", ("--package", "package", "--index", "train_index.jsonl"))
+
+
+def finished(answer: FinishedTraining, facts: Facts, brief: Brief, state: RunState, spent: Spent) -> Event:
+    job = state.jobs_done[answer.job_id]  # the check has seen to it
+    return TrainingFinished.make(
+        run_id=brief.run_id,
+        sender="model_trainer",
+        cause=brief.order,
+        package=job.outputs["package"],
+        validation=job.metrics,
+        hyper_parameters=answer.hyper_parameters,
+        attempts=sum(done.job == "train" for done in state.jobs_done.values()),
+        gpu_seconds=job.gpu_seconds,
+        seconds=job.seconds,
+        notes=answer.notes,
+        spent=spent + Spent(gpu_seconds=job.gpu_seconds),
+    )
+
+
+ROLE = Role(
+    name="model_trainer",
+    tools=(
+        ListFiles,
+        ReadFiles,
+        CopyFiles,
+        WriteFiles,
+        EditFiles,
+        RunScript,
+        PreviewFiles,
+        ViewImage,
+        StartTraining,
+    ),
+    submissions=(
+        Submission(tool="submit_training", answer=FinishedTraining, check=check_training, event=finished, probe=probe),
+    ),
+    prompt=Path(__file__).with_name("prompt.md"),
+    playbook=playbook,
+)

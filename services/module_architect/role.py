@@ -1,0 +1,61 @@
+"""The Module Architect as data."""
+
+from pathlib import Path
+
+from services.module_architect.check import check_module
+from services.module_architect.playbook import playbook
+from shared.agent.brief import Brief
+from shared.agent.role import Facts, Probe, Role, Submission
+from shared.contracts.base import Event, Spent
+from shared.contracts.modules import AssembledModule, ModuleAssembled
+from shared.contracts.state import RunState
+from shared.contracts.tools import (
+    CopyFiles,
+    EditFiles,
+    ListFiles,
+    PreviewDirs,
+    PreviewFiles,
+    ReadFiles,
+    RunScript,
+    ViewImage,
+    WriteFiles,
+)
+
+
+def probe(answer: AssembledModule, brief: Brief) -> Probe:
+    return Probe("verify_batches", ("--folder", answer.folder, "--config", answer.config))
+
+
+def assembled(answer: AssembledModule, facts: Facts, brief: Brief, state: RunState, spent: Spent) -> Event:
+    batches = facts["batches"]
+    assert isinstance(batches, dict)
+    return ModuleAssembled.make(
+        run_id=brief.run_id,
+        sender="module_architect",
+        cause=brief.order,
+        module=answer,
+        batch_shapes={split: batch["shape"] for split, batch in batches.items() if isinstance(batch, dict)},
+        workspace_sha256=str(facts["workspace_sha256"]),
+        spent=spent,
+    )
+
+
+ROLE = Role(
+    name="module_architect",
+    tools=(
+        ListFiles,
+        ReadFiles,
+        CopyFiles,
+        WriteFiles,
+        EditFiles,
+        RunScript,
+        PreviewDirs,
+        PreviewFiles,
+        ViewImage,
+    ),
+    submissions=(
+        Submission(tool="submit_module", answer=AssembledModule, check=check_module, event=assembled, probe=probe),
+    ),
+    prompt=Path(__file__).with_name("prompt.md"),
+    playbook=playbook,
+)

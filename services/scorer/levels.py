@@ -1,0 +1,81 @@
+"""From gates, figures and controls to one word: ran, valid or useful."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from services.scorer.controls import strongest
+from services.scorer.metrics import canonical
+from shared.contracts.data import LeakageReport
+from shared.contracts.runs import AcceptableRange, Level
+from shared.contracts.scoring import Control, Gate, Metric
+
+
+@dataclass(frozen=True)
+class Verdict:
+    level: Level
+    why: tuple[str, ...]
+    """Sentences: what holds the level down, or what it rests on."""
+
+
+def decide(
+    gates: Sequence[Gate],
+    metric: Metric,
+    others: Sequence[Metric],
+    controls: Sequence[Control],
+    acceptable: AcceptableRange | None,
+) -> Verdict:
+    """`ran` when any gate failed; `useful` when the interval lies above every control and the floor is reached.
+
+    The floor is compared with the figure of the range's own metric, which need not be the plan's.
+    """
+    failed = [gate for gate in gates if not gate.passed]
+    if failed:
+        return Verdict("ran", tuple(f"{gate.name}: {gate.evidence}" for gate in failed))
+    why = []
+    best = strongest(controls)
+    if best is None or not metric.n:
+        why.append("there is no control to compare with")
+    elif metric.low <= best.value:
+        why.append(f"the interval's lower end {metric.low:.3f} is not above the {best.name} control {best.value:.3f}")
+    if acceptable and acceptable.floor is not None:
+        reached = figure(acceptable, metric, others)
+        if reached is None:
+            why.append(f"the range is in {acceptable.metric}, which is not computed for this task")
+        elif reached < acceptable.floor:
+            why.append(f"{acceptable.metric} {reached:.3f} is below the floor {acceptable.floor:.3f}")
+    if why:
+        return Verdict("valid", tuple(why))
+    return Verdict(
+        "useful", (f"{metric.name} {metric.value:.3f} [{metric.low:.3f}, {metric.high:.3f}] beats all controls",)
+    )
+
+
+def alarm(
+    acceptable: AcceptableRange | None,
+    metric: Metric,
+    others: Sequence[Metric],
+    leakage: LeakageReport,
+    permutation_p: float | None,
+) -> Gate:
+    """Too good to be true fails nothing by itself; it has the leak report and the permutation test printed."""
+    if not acceptable or acceptable.alarm is None:
+        return Gate(name="alarm", passed=True, evidence="no alarm bar was given")
+    reached = figure(acceptable, metric, others)
+    if reached is None:
+        return Gate(name="alarm", passed=True, evidence=f"{acceptable.metric} is not computed for this task")
+    if reached <= acceptable.alarm:
+        text = f"{acceptable.metric} {reached:.3f} is not above the alarm bar {acceptable.alarm:.3f}"
+        return Gate(name="alarm", passed=True, evidence=text)
+    checks = ", ".join(f"{name} {count}" for name, count in sorted(leakage.checks.items()))
+    p = "undefined" if permutation_p is None else f"{permutation_p:.4f}"
+    text = (
+        f"{acceptable.metric} {reached:.3f} is above the alarm bar {acceptable.alarm:.3f}: suspect a leak. "
+        f"Leak report: {checks}. Permutation p = {p}."
+    )
+    return Gate(name="alarm", passed=True, evidence=text)
+
+
+def figure(acceptable: AcceptableRange, metric: Metric, others: Sequence[Metric]) -> float | None:
+    """The value of the range's metric; None when it was not computed."""
+    values: Mapping[str, float] = {one.name: one.value for one in (*others, metric) if one.n}
+    return values.get(canonical(acceptable.metric) or "")

@@ -1,0 +1,277 @@
+"""Jobs: train in the build workspace, predict with a package on sealed samples, pack a dataset's samples.
+
+The runner holds the job's message while the child lives; a runner that dies is replaced by redelivery, and training
+goes on from its newest checkpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from services.tool_runner.mounts import Mounted, Mounts, code_mounts
+from services.tool_runner.packs import pack_samples
+from services.tool_runner.sandbox import Finished, Level, Limits, Mount, run
+from services.tool_runner.seeds import seed_for
+from services.tool_runner.views import materialise_cases
+from services.tool_runner.workspaces import Workspaces
+from shared.contracts.base import Ref
+from shared.contracts.data import IndexRow, PackList
+from shared.contracts.state import RunState
+from shared.contracts.tools import ToolCall
+from shared.contracts.training import JobFinished, JobProgress, JobSpec, JobStarted
+from shared.errors import M3Error
+
+if TYPE_CHECKING:
+    from shared.service import Context
+
+log = logging.getLogger(__name__)
+
+TAIL = 6000
+"""Characters of a failed job's output that its end carries."""
+
+
+class Jobs:
+    def __init__(self, context: Context, level: Level, workspaces: Workspaces, mounts: Mounts) -> None:
+        self.context = context
+        self.bus = context.bus
+        self.store = context.store
+        self.level = level
+        self.workspaces = workspaces
+        self.mounts = mounts
+
+    async def on_job(self, spec: JobSpec, attempt: int) -> None:
+        """Run one job to its end and say so; a job that has ended, or whose run is over, is not run again."""
+        state = await self.bus.state(spec.run_id)
+        if spec.job_id in state.jobs_done:
+            return
+        if not state.live:
+            await self._end(spec, attempt, {"outcome": "cancelled", "summary": f"the run is over ({state.status})"})
+            return
+        await self.bus.append(
+            JobStarted.make(
+                run_id=spec.run_id, sender="tool_runner", cause=spec.caused_by, salt=f"{spec.job_id}#{attempt}",
+                job_id=spec.job_id, job=spec.kind, attempt=attempt, runner=os.uname().nodename, isolation=self.level,
+            )
+        )  # fmt: skip
+        cancel = asyncio.Event()
+        watcher = asyncio.create_task(self._watch(spec, cancel))
+        work: dict[str, Callable[[JobSpec, RunState, asyncio.Event], Awaitable[dict[str, Any]]]]
+        work = {"train": self._train, "predict": self._predict, "pack": self._pack}
+        started = time.monotonic()
+        try:
+            end = await work[spec.kind](spec, state, cancel)
+        except (M3Error, OSError, ValidationError) as error:
+            log.exception("job %s failed", spec.kind)
+            end = {"outcome": "failed", "summary": f"{type(error).__name__}: {error}"}
+        finally:
+            watcher.cancel()
+        if cancel.is_set() and end["outcome"] != "ok":
+            end["outcome"] = "cancelled"
+        await self._end(spec, attempt, end | {"seconds": time.monotonic() - started})
+
+    async def on_dead(self, message: ToolCall | JobSpec, error: BaseException) -> None:
+        """A job that could not be handled after all deliveries ends as lost, so that nobody waits for it."""
+        if isinstance(message, JobSpec):
+            await self._end(message, 0, {"outcome": "lost", "summary": f"{type(error).__name__}: {error}"})
+
+    async def _end(self, spec: JobSpec, attempt: int, fields: dict[str, Any]) -> None:
+        await self.bus.append(
+            JobFinished.make(
+                run_id=spec.run_id, sender="tool_runner", cause=spec.caused_by, salt=spec.job_id, job_id=spec.job_id,
+                job=spec.kind, asked_by=spec.asked_by, attempts=attempt, isolation=self.level, **fields,
+            ),
+            unless=lambda now: spec.job_id in now.jobs_done,
+        )  # fmt: skip
+
+    async def _watch(self, spec: JobSpec, cancel: asyncio.Event) -> None:
+        """Desired state of a job: the run was cancelled, or somebody asked it to stop and save."""
+        async for wish in self.bus.watch_desired(spec.job_id):
+            if wish in ("stop", "cancel"):
+                cancel.set()
+                return
+
+    # train ------------------------------------------------------------------------------------------------------
+
+    async def _train(self, spec: JobSpec, state: RunState, cancel: asyncio.Event) -> dict[str, Any]:
+        mounted = await self.mounts.for_role(spec.asked_by, state)
+        await self.workspaces.open(spec.run_id, "build", seed_for("build", state, self.context, mounted))
+        async with self.workspaces.writing(spec.run_id, "build") as workspace:
+            _set_aside(workspace / "package")
+            follower = asyncio.create_task(self._follow(spec, workspace / "progress.jsonl"))
+            try:
+                done = await self._sandbox(
+                    list(spec.command),
+                    spec,
+                    workspace,
+                    mounted,
+                    cancel,
+                    env={"M3_TRAIN_SECONDS": f"{spec.seconds:.0f}"},
+                )
+            finally:
+                follower.cancel()
+            await self.workspaces.save(spec.run_id, "build")
+            end = await self._outcome(done, spec)
+            if done.outcome == "ok":
+                package = workspace / "package"
+                if not (package / "predict.py").is_file():
+                    return end | {
+                        "outcome": "failed",
+                        "summary": "training ended without writing package/predict.py\n" + end["summary"],
+                    }
+                ref = await asyncio.to_thread(self.store.put_folder, "packages", package, ())
+                end["outputs"] = {"package": ref}
+            end["metrics"] = _read_json(workspace, "metrics.json")
+            return end
+
+    async def _follow(self, spec: JobSpec, path: Path) -> None:
+        """Publish the lines that training appends to its progress file."""
+        offset = path.stat().st_size if path.exists() else 0
+        rest = b""
+        while True:
+            await asyncio.sleep(0.5)
+            if not path.exists() or path.stat().st_size <= offset:
+                continue
+            with path.open("rb") as handle:
+                handle.seek(offset)
+                chunk = handle.read(1 << 20)
+            offset += len(chunk)
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                try:
+                    fields = {k: v for k, v in json.loads(line).items() if k in JobProgress.model_fields}
+                    await self.bus.progress(JobProgress(**(fields | {"run_id": spec.run_id, "job_id": spec.job_id})))
+                except (ValueError, AttributeError):
+                    continue  # a line that is no progress is the script's own affair
+
+    # predict ----------------------------------------------------------------------------------------------------
+
+    async def _predict(self, spec: JobSpec, state: RunState, cancel: asyncio.Event) -> dict[str, Any]:
+        """The delivered package on the sealed samples, under opaque names, with nothing else in sight."""
+        scratch = self.context.settings.home / "runner" / "jobs" / f"{spec.job_id}-{os.getpid()}"
+        scratch.mkdir(parents=True)
+        try:
+            package, cases, out = scratch / "package", scratch / "cases", scratch / "out"
+            out.mkdir()
+            await asyncio.to_thread(self.store.get_folder, spec.inputs["package"], package)
+            packs = PackList.model_validate_json(await self._bytes(spec.inputs["samples"]))
+            attributes: list[dict[str, Any]] = []
+            if "attributes" in spec.inputs:
+                attributes = json.loads(await self._bytes(spec.inputs["attributes"]))
+            by_sample = {item["sample_id"]: item["attributes"] for item in attributes}
+            names = await asyncio.to_thread(materialise_cases, packs, by_sample, self.store, cases)
+            on_bwrap = self.level == "bwrap"
+            inputs = [f"/data/{name}" if on_bwrap else str(cases / name) for name in names]
+            entry = "/package/predict.py" if on_bwrap else str(package / "predict.py")
+            listing = out / "inputs.txt"
+            listing.write_text("\n".join(inputs))
+            done = await self._sandbox(
+                ["python", "-I", entry, *inputs, "--output", "result"],
+                spec, out, Mounted(data=cases), cancel, extra=[Mount(source=package, target="/package")], ours=False,
+            )  # fmt: skip
+            end = await self._outcome(done, spec)
+            found = _read_json(out, "result/predictions.json", limit=64 << 20)
+            answers = {
+                Path(str(case.get("input"))).name: case for case in found.get("cases", []) if isinstance(case, dict)
+            }
+            result = {
+                "labels": found.get("labels", []),
+                "cases": {
+                    sample: answers.get(name, {"error": "no prediction was returned"}) for name, sample in names.items()
+                },
+                "seconds": done.seconds,
+            }
+            ref = await asyncio.to_thread(
+                self.store.put_bytes, "packages", json.dumps(result).encode(), "application/json"
+            )
+            return end | {"outputs": {"predictions": ref}}
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    # pack -------------------------------------------------------------------------------------------------------
+
+    async def _pack(self, spec: JobSpec, state: RunState, cancel: asyncio.Event) -> dict[str, Any]:
+        lines = (await self._bytes(spec.inputs["index"])).splitlines()
+        rows = [IndexRow.model_validate_json(line) for line in lines if line.strip()]
+        packs = await asyncio.to_thread(
+            pack_samples,
+            self.mounts.dataset(state),
+            rows,
+            self.store,
+            lambda row: "sealed" if row.split == "test" else "data",
+        )
+        blob = packs.model_dump_json().encode()
+        ref = await asyncio.to_thread(self.store.put_bytes, "sealed", blob, "application/json")
+        return {"outcome": "ok", "summary": f"packed {len(packs.samples)} samples", "outputs": {"packs": ref}}
+
+    # shared -----------------------------------------------------------------------------------------------------
+
+    async def _bytes(self, ref: Ref) -> bytes:
+        return await asyncio.to_thread(self.store.get_bytes, ref)
+
+    async def _sandbox(
+        self,
+        argv: list[str],
+        spec: JobSpec,
+        workspace: Path,
+        mounted: Mounted,
+        cancel: asyncio.Event,
+        *,
+        env: dict[str, str] | None = None,
+        extra: list[Mount] | None = None,
+        ours: bool = True,
+    ) -> Finished:
+        settings = self.context.settings
+        path = settings.home / "runner" / "logs" / spec.run_id / f"{spec.job_id}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return await run(
+            argv,
+            workspace=workspace,
+            mounts=[*mounted.mounts(), *(code_mounts(settings.home, False) if ours else []), *(extra or [])],
+            env={**({"PYTHONPATH": "/m3"} if ours else {}), **(env or {})},
+            limits=Limits(
+                seconds=spec.seconds * 1.1 + 60,
+                memory_mb=min(spec.memory_mb, settings.sandbox_memory_mb),
+                threads=settings.sandbox_cpu_threads,
+            ),
+            log=path,
+            level=self.level,
+            cancel=cancel,
+        )
+
+    async def _outcome(self, done: Finished, spec: JobSpec) -> dict[str, Any]:
+        ref = await asyncio.to_thread(self.store.put_file, "work", done.log, "text/plain")
+        with done.log.open("rb") as handle:
+            handle.seek(max(0, done.log_bytes - TAIL))
+            tail = handle.read().decode(errors="replace").strip()
+        summary = f"{spec.kind} ended {done.outcome}, exit code {done.exit_code}, {done.seconds:.0f} s, {done.level}"
+        if done.outcome != "ok":
+            summary += "\n" + tail
+        return {"outcome": done.outcome, "exit_code": done.exit_code, "summary": summary, "log": ref}
+
+
+def _set_aside(package: Path) -> None:
+    """A package of an earlier attempt must not be taken for this one's."""
+    if package.exists():
+        package.rename(package.with_name(f"package.{time.time_ns()}.old"))
+
+
+def _read_json(root: Path, name: str, limit: int = 1 << 20) -> dict[str, Any]:
+    """A JSON object that untrusted code wrote below `root`: bounded, no link out, and empty when it is none."""
+    path = (root / name).resolve()
+    if not path.is_relative_to(root.resolve()) or not path.is_file() or path.stat().st_size > limit:
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

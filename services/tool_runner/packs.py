@@ -1,0 +1,155 @@
+"""Packs: one deterministic, uncompressed tar a sample, stored by content, so that equal samples are stored once."""
+
+import os
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, cast
+
+from shared.contracts.data import IndexRow, PackedSample, PackList
+from shared.errors import ToolBroken, ToolRefused
+from shared.store import Store
+from shared.store.client import THREADS
+from shared.store.paths import UnsafePath, make_parents, open_inside, parts_of
+
+MEDIA_TYPE = "application/x-tar"
+_SPOOL = 64 << 20
+_NAMED = 200
+
+# What a reader has to see in a name. Any other ending may carry an id and is dropped.
+_IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+_SCANS = (".dcm", ".h5", ".hdf5", ".ima", ".mha", ".mhd", ".nii", ".nii.gz", ".npy", ".npz", ".nrrd", ".raw")
+_SUFFIXES = frozenset((*_IMAGES, *_SCANS, ".csv", ".json", ".mat", ".txt"))
+
+
+def pack_samples(
+    root: Path,
+    rows: Sequence[IndexRow],
+    store: Store,
+    bucket_of: Callable[[IndexRow], str],
+    with_targets: bool = False,
+) -> PackList:
+    """Store the files of every row; blocks. Test rows get opaque member names, the others their relative paths.
+
+    `with_targets` adds a row's `target` file (a mask) behind its files, never for a test row.
+    Raises ToolRefused that names every file that is missing, leaves `root` or is no regular file, before it stores any.
+    """
+    root = root.resolve(strict=True)
+
+    def find(row: IndexRow) -> tuple[list[str], list[str]]:
+        found, faults = [], []
+        for path in _members(row, with_targets):
+            try:
+                found.append(_inside(root, path))
+            except (UnsafePath, OSError) as error:
+                faults.append(f"{row.sample_id}: {path} ({_reason(error)})")
+        return found, faults
+
+    def pack(row: IndexRow, found: list[str]) -> PackedSample:
+        names = opaque_names(row.files) if row.split == "test" else _members(row, with_targets)
+        with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as spool:
+            try:
+                _write_tar(cast(IO[bytes], spool), root, found, names)
+            except (OSError, UnsafePath) as error:
+                raise ToolRefused(f"{row.sample_id} changed while it was packed: {_reason(error)}") from None
+            ref = store.put_stream(bucket_of(row), cast("IO[bytes]", spool), MEDIA_TYPE)  # type: ignore[arg-type]
+        return PackedSample(sample_id=row.sample_id, pack=ref, files=tuple(names))
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        checked = list(pool.map(find, rows))
+        if faults := [fault for _, faults in checked for fault in faults]:
+            more = f" and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
+            raise ToolRefused(
+                f"{len(faults)} files of the index cannot be packed: {'; '.join(faults[:_NAMED])}{more}. "
+                "Give paths of existing regular files relative to the dataset's folder."
+            )
+        return PackList(samples=tuple(pool.map(pack, rows, (found for found, _ in checked))))
+
+
+def opaque_names(files: Iterable[str]) -> tuple[str, ...]:
+    """`000.png`, `001.png`, ... in the order given: nothing of a name is left but a known image suffix."""
+    listed = list(files)
+    width = max(3, len(str(len(listed) - 1)))
+    return tuple(f"{number:0{width}d}{suffix_of(path)}" for number, path in enumerate(listed))
+
+
+def suffix_of(path: str) -> str:
+    """The lower-case suffix when it is one that readers know (`.nii.gz` whole), else nothing."""
+    name = path.rpartition("/")[2].lower()
+    suffixes = Path(name).suffixes
+    for suffix in ("".join(suffixes[-2:]), "".join(suffixes[-1:])):
+        if suffix in _SUFFIXES:
+            return suffix
+    return ""
+
+
+def unpack(sample: PackedSample, store: Store, folder: Path, names: Sequence[str] | None = None) -> None:
+    """Write a sample's files below `folder`, under `names` instead of its own when given; blocks.
+
+    Raises ToolBroken when the pack holds anything but the declared regular files in their order.
+    """
+    names = sample.files if names is None else names
+    for name in names:
+        parts_of(name)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".unpack-") as scratch:
+        packed = Path(scratch) / "pack.tar"
+        store.get_file(sample.pack, packed)
+        try:
+            with tarfile.open(packed, "r:") as tar:
+                _extract(tar, sample, folder, names, Path(scratch) / "member")
+        except tarfile.TarError as error:
+            raise ToolBroken(f"the pack of {sample.sample_id} is no readable tar: {error}") from None
+
+
+def _extract(tar: tarfile.TarFile, sample: PackedSample, folder: Path, names: Sequence[str], partial: Path) -> None:
+    left = sample.pack.size
+    expected = iter(zip(sample.files, names, strict=True))
+    for member in tar:
+        declared, name = next(expected, (None, ""))
+        left -= member.size
+        if member.name != declared or member.type != tarfile.REGTYPE or member.issparse() or left < 0:
+            raise ToolBroken(f"the pack of {sample.sample_id} holds {member.name!r} where {declared!r} was declared")
+        content = tar.extractfile(member)
+        assert content is not None
+        with partial.open("wb") as file:
+            while chunk := content.read(1 << 20):
+                file.write(chunk)
+        partial.replace(make_parents(folder, name))
+    if (missing := next(expected, None)) is not None:
+        raise ToolBroken(f"the pack of {sample.sample_id} lacks {missing[0]!r}")
+
+
+def _members(row: IndexRow, with_targets: bool) -> tuple[str, ...]:
+    if with_targets and row.target and row.split != "test":
+        return (*row.files, row.target)
+    return row.files
+
+
+def _inside(root: Path, path: str) -> str:
+    """The path with links resolved, relative to `root`; only what is a regular file below it passes."""
+    parts_of(path)
+    real = (root / path).resolve(strict=True)
+    if not real.is_relative_to(root):
+        raise UnsafePath("leaves the dataset's folder")
+    if not real.is_file():
+        raise UnsafePath("is no regular file")
+    return real.relative_to(root).as_posix()
+
+
+def _write_tar(spool: IO[bytes], root: Path, found: Sequence[str], names: Sequence[str]) -> None:
+    with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path, name in zip(found, names, strict=True):
+            # Links were resolved before; one that appears since is refused here.
+            with open_inside(root, path) as stream:
+                info = tarfile.TarInfo(name)
+                info.size = os.fstat(stream.fileno()).st_size
+                info.mode = 0o644
+                tar.addfile(info, stream)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "missing"
+    return (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,232 @@
+"""Trusted probe: do the workspace's dataset and model work together? Reads only; runs in the sandbox, in the workspace.
+
+    python verify_batches.py --folder /workspace --config config.yaml      (data below $M3_DATA)
+
+The last line of stdout is one JSON object, whatever happens. It calls what every template promises:
+`config.load(path)`, `dataset.build(config, split)` with `.rows` and `.label_names`, `dataset.resolve(config)`,
+`model.build(config, num_classes)`. Code of the workspace runs in this process: the facts are as honest as that code,
+which is why only the scorer's figures count as results.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import random
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from _paths import reason  # type: ignore[import-not-found]
+
+BATCH = 4
+BATCHES = 2
+DRAWN = 8
+SPLITS = ("train", "val")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--folder", default=".")
+    parser.add_argument("--config", default="config.yaml")
+    options = parser.parse_args(arguments)
+    begin = time.monotonic()
+    # Whatever the workspace's code prints goes to stderr, so that our line is the last of stdout.
+    out = os.dup(1)
+    os.dup2(2, 1)
+    facts = gather(folder_of(options.folder), options.config)
+    facts["seconds"] = round(time.monotonic() - begin, 2)
+    facts["ok"] = not facts["errors"]
+    sys.stdout.flush()
+    os.write(out, (json.dumps(facts) + "\n").encode())
+    # Nothing that the code registered for the exit may write after us.
+    os._exit(0)
+
+
+def folder_of(virtual: str) -> Path:
+    if virtual == "/workspace" or virtual.startswith("/workspace/"):
+        root = os.environ.get("M3_WORKSPACE") or str(Path.cwd())
+        return Path(root, virtual.removeprefix("/workspace").lstrip("/"))
+    return Path(virtual)
+
+
+def gather(folder: Path, config_name: str) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "errors": [],
+        "batches": {},
+        "counts": {},
+        "label_names": [],
+        "patients_on_both_sides": [],
+        "constant_samples": 0,
+        "forward": None,
+        "parameters": None,
+    }
+    errors: list[str] = facts["errors"]
+    if not folder.is_dir():
+        errors.append(f"{folder} is no folder")
+        return facts
+    folder = folder.resolve()
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    config_module = attempt(errors, folder, lambda: importlib.import_module("config"))
+    config = attempt(errors, folder, lambda: config_module.load(config_name)) if config_module else None
+    dataset = attempt(errors, folder, lambda: importlib.import_module("dataset")) if config is not None else None
+    if dataset is None:
+        return facts
+    if hasattr(dataset, "resolve"):
+        config = attempt(errors, folder, lambda: dataset.resolve(config))
+    if config is None:
+        return facts
+    built = {split: attempt(errors, folder, partial(dataset.build, config, split)) for split in SPLITS}
+    first: dict[str, Any] | None = None
+    for split, data in built.items():
+        if data is None:
+            continue
+        batch = look(split, data, facts, folder)
+        first = first or batch
+    compare(built, facts)
+    if first is not None and not errors:
+        attempt(errors, folder, lambda: run_model(config, facts, first))
+    return facts
+
+
+def look(split: str, data: Any, facts: dict[str, Any], folder: Path) -> dict[str, Any] | None:
+    """Draw the first two batches and eight further samples; the first batch is returned for the model."""
+    errors: list[str] = facts["errors"]
+    count = attempt(errors, folder, lambda: len(data))
+    if count is None:
+        return None
+    facts["counts"][split] = count
+    if not count:
+        errors.append(f"{split} has no samples")
+        return None
+    facts["label_names"] = list(getattr(data, "label_names", facts["label_names"]))
+    numbers = list(range(min(BATCH * BATCHES, count)))
+    rest = range(len(numbers), count)
+    numbers += random.Random(0).sample(rest, min(DRAWN, len(rest)))
+    items = []
+    for number in numbers:
+        before = len(errors)
+        item = attempt(errors, folder, partial(drawn, data, number), f"{split} sample {number}: ")
+        if item is not None:
+            items.append(item)
+        elif len(errors) > before and len(errors) >= 10:
+            errors.append("further samples were not tried")
+            break
+    if not items:
+        return None
+    return describe(split, items, facts)
+
+
+def drawn(data: Any, number: int) -> dict[str, Any]:
+    import torch
+
+    item = data[number]
+    if not isinstance(item, Mapping) or not {"image", "labels"} <= set(item):
+        keys = sorted(item) if isinstance(item, Mapping) else type(item).__name__
+        raise ValueError(f"an item must be a mapping with image and labels, found {keys}")
+    if not isinstance(item["image"], torch.Tensor):
+        raise ValueError(f"image must be a tensor, found {type(item['image']).__name__}")
+    return {"image": item["image"], "labels": torch.as_tensor(item["labels"])}
+
+
+def describe(split: str, items: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any] | None:
+    import torch
+
+    errors: list[str] = facts["errors"]
+    for key in ("image", "labels"):
+        shapes = Counter(tuple(item[key].shape) for item in items)
+        if len(shapes) > 1:
+            errors.append(f"{split}: {key} has different shapes from sample to sample: {[list(s) for s in shapes]}")
+            return None
+    images = torch.stack([item["image"] for item in items]).detach()
+    labels = torch.stack([item["labels"] for item in items]).detach()
+    names = facts["label_names"]
+    finite = bool(torch.isfinite(images).all()) if images.is_floating_point() else True
+    if not finite:
+        errors.append(f"{split}: images hold NaN or infinity")
+    if not images.is_floating_point():
+        errors.append(f"{split}: images are {images.dtype}, the network takes float32")
+    flat = images.float().flatten(1)
+    facts["constant_samples"] += int((flat.amax(1) == flat.amin(1)).sum())
+    if labels.ndim == 1:
+        found = Counter(int(label) for label in labels.tolist())
+        outside = [label for label in found if not 0 <= label < max(len(names), 1)]
+        if outside:
+            errors.append(f"{split}: label numbers {outside} are not in the label map of {len(names)} names")
+        told = {names[k] if 0 <= k < len(names) else str(k): n for k, n in found.items()}
+    else:
+        told = {name: int(n) for name, n in zip(names, labels.sum(0).tolist(), strict=False)}
+    facts["batches"][split] = {
+        "shape": [min(BATCH, len(items)), *images.shape[1:]],
+        "dtype": str(images.dtype).removeprefix("torch."),
+        "finite": finite,
+        "labels": told,
+        "mean": number(flat.mean()),
+        "std": number(flat.std()),
+        "samples_read": len(items),
+    }
+    return {"image": images[:BATCH], "labels": labels[:BATCH]}
+
+
+def number(value: Any) -> float | None:
+    found = float(value)
+    return round(found, 5) if found == found and abs(found) != float("inf") else None
+
+
+def compare(built: Mapping[str, Any], facts: dict[str, Any]) -> None:
+    """Patients and samples of the two sides, by the rows that the datasets say they hold."""
+    rows = {split: list(getattr(data, "rows", [])) for split, data in built.items() if data is not None}
+    for split, found in rows.items():
+        if found and len(found) != facts["counts"].get(split):
+            facts["errors"].append(f"{split} has {facts['counts'].get(split)} samples but {len(found)} rows")
+    sides = [{str(row["patient"]) for row in found if "patient" in row} for found in rows.values()]
+    facts["patients_on_both_sides"] = sorted(set.intersection(*sides))[:20] if len(sides) == len(SPLITS) else []
+    if facts["patients_on_both_sides"]:
+        facts["errors"].append(f"patients on both sides of the split: {facts['patients_on_both_sides']}")
+
+
+def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any]) -> None:
+    """Forward and backward on one batch: a loss that is finite, one logit a class, gradients that arrive."""
+    import torch
+
+    model_module = importlib.import_module("model")
+    torch.manual_seed(0)
+    model = model_module.build(config, len(facts["label_names"]))
+    facts["parameters"] = sum(weight.numel() for weight in model.parameters())
+    model.train()
+    answer = model(image=batch["image"], labels=batch["labels"])
+    answer["loss"].backward()
+    reached = any(weight.grad is not None and bool(weight.grad.abs().sum() > 0) for weight in model.parameters())
+    shape, loss = list(answer["logits"].shape), number(answer["loss"])
+    facts["forward"] = {"logits_shape": shape, "loss": loss, "gradients": reached}
+    expected = [len(batch["image"]), len(facts["label_names"])]
+    if shape != expected:
+        facts["errors"].append(f"the model gives logits of shape {shape}; expected {expected}")
+    if loss is None:
+        facts["errors"].append("the loss of the first batch is NaN or infinite")
+    elif not reached:
+        facts["errors"].append("no gradient reaches the model's weights")
+
+
+def attempt(errors: list[str], folder: Path, step: Callable[[], Any], where: str = "") -> Any:
+    """What `step` returns, or None after a line in `errors` with type, message and the line of own code."""
+    try:
+        return step()
+    except (Exception, SystemExit) as error:
+        own = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(folder)]
+        if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
+            at = f" ({Path(error.filename).relative_to(folder)}:{error.lineno})"
+        else:
+            at = f" ({Path(own[-1].filename).relative_to(folder)}:{own[-1].lineno})" if own else ""
+        errors.append(f"{where}{reason(error)}{at}")
+        return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Trusted probe: is the package what it has to be? Reads only; runs in the sandbox, in the workspace.
+
+    python verify_package.py --package package --index train_index.jsonl     (data below $M3_DATA)
+    python verify_package.py --package package --sample PATH [--sample PATH ...]
+
+predict.py runs as a process of its own (`python -I`, another folder, none of our code in reach) on samples as they are
+and on altered copies. The last line of stdout is one JSON object, whatever happens.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from _paths import natural_key, reason  # type: ignore[import-not-found]
+
+OURS = re.compile(r"^\s*(?:from|import)\s+(?:shared|services|m3bench)\b", re.MULTILINE)
+NEEDED = ("model.safetensors", "config.json", "label_map.json", "predict.py", "metadata.json", "MODEL_CARD.md")
+SAMPLES = 2
+SECONDS = 240
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--package", default="package")
+    parser.add_argument("--sample", action="append", default=[])
+    parser.add_argument("--index", help="take validation rows of this index as samples")
+    options = parser.parse_args(arguments)
+    begin = time.monotonic()
+    facts: dict[str, Any] = {
+        "errors": [],
+        "files": [],
+        "checksums_hold": None,
+        "schema_valid": None,
+        "output_follows_image": None,
+        "imports_of_ours": [],
+        "cases": 0,
+    }
+    try:
+        with tempfile.TemporaryDirectory(prefix="package-") as made:
+            gather(options, facts, Path(made))
+    except Exception as error:
+        facts["errors"].append(f"the probe itself failed: {reason(error)}")
+    facts["seconds"] = round(time.monotonic() - begin, 2)
+    facts["ok"] = not facts["errors"]
+    print(json.dumps(facts), flush=True)
+
+
+def gather(options: argparse.Namespace, facts: dict[str, Any], scratch: Path) -> None:
+    errors: list[str] = facts["errors"]
+    package = real(options.package).resolve()
+    if not package.is_dir():
+        errors.append(f"{options.package} is no folder")
+        return
+    facts["files"] = sorted(str(item.relative_to(package)) for item in package.rglob("*") if item.is_file())[:100]
+    errors += [f"the package has no {name}" for name in NEEDED if not (package / name).is_file()]
+    for file in sorted(package.rglob("*.py")):
+        if found := OURS.search(file.read_text(encoding="utf-8", errors="replace")):
+            facts["imports_of_ours"].append(f"{file.relative_to(package)}: {found.group().strip()}")
+    errors += [f"the package must run without our code: {line}" for line in facts["imports_of_ours"]]
+    faults = checksum_faults(package)
+    facts["checksums_hold"] = not faults
+    errors += [f"checksums: {fault}" for fault in faults[:10]]
+    if errors:
+        return
+    inputs = prepare(options, scratch, errors)
+    if errors:
+        return
+    run(package, inputs, scratch, facts)
+
+
+def real(path: str) -> Path:
+    for top, variable in (("/workspace", "M3_WORKSPACE"), ("/data", "M3_DATA")):
+        if path == top or path.startswith(top + "/"):
+            return Path(os.environ.get(variable) or top, path.removeprefix(top).lstrip("/"))
+    return Path(path)
+
+
+def checksum_faults(package: Path) -> list[str]:
+    if not (package / "SHA256SUMS").is_file():
+        return ["SHA256SUMS is missing"]
+    listed = {}
+    for line in (package / "SHA256SUMS").read_text().splitlines():
+        digest, _, name = line.partition("  ")
+        listed[name] = digest
+    faults = [f"{name} is not listed" for name in NEEDED if name not in listed and (package / name).is_file()]
+    for name, digest in listed.items():
+        file = package / name
+        if not file.is_file():
+            faults.append(f"{name} is missing")
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+            faults.append(f"{name} is not the file that was packaged")
+    return faults
+
+
+def prepare(options: argparse.Namespace, scratch: Path, errors: list[str]) -> list[tuple[str, str]]:
+    """(sample as it is, altered copy) pairs; the copies have the same files with other values."""
+    samples: list[tuple[list[Path], dict[str, Any]]] = []
+    for given in options.sample:
+        path = real(given)
+        if not path.exists():
+            errors.append(f"the sample {given} does not exist")
+            continue
+        files = sorted(path.iterdir(), key=lambda f: natural_key(f.name)) if path.is_dir() else [path]
+        attributes: dict[str, Any] = next(
+            (json.loads(file.read_text()) for file in files if file.name == "attributes.json"), {}
+        )
+        samples.append(([f for f in files if f.name != "attributes.json" and f.is_file()], attributes))
+    if options.index:
+        root = Path(os.environ.get("M3_DATA") or ".")
+        lines = real(options.index).read_text(encoding="utf-8").split("\n")
+        rows = [json.loads(line) for line in lines if line.strip()]
+        for row in [row for row in rows if row.get("split") == "val"][:SAMPLES]:
+            samples.append(([root / file for file in row["files"]], row.get("attributes") or {}))
+    if not samples and not errors:
+        errors.append("there is no sample to try the package on; give --sample or an --index with val rows")
+    pairs = []
+    for number, (files, attributes) in enumerate(samples[: max(SAMPLES, len(options.sample))]):
+        plain, altered = scratch / f"case_{number}", scratch / f"altered_{number}"
+        for folder in (plain, altered):
+            folder.mkdir()
+            (folder / "attributes.json").write_text(json.dumps(attributes))
+        for position, file in enumerate(files):
+            name = f"{position:04d}{''.join(file.suffixes[-2:]) if file.name.endswith('.nii.gz') else file.suffix}"
+            shutil.copyfile(file, plain / name)
+            alter(file, altered / name)
+        pairs.append((plain.name, altered.name))
+    return pairs
+
+
+def alter(source: Path, target: Path) -> None:
+    """The same image with its left half and its values turned over, so that no normalisation can undo it."""
+    import numpy as np
+
+    name = source.name.lower()
+    if name.endswith((".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")):
+        from PIL import Image
+
+        with Image.open(source) as opened:
+            image = np.asarray(opened.convert("L"))
+        Image.fromarray(turned(image).astype(np.uint8)).save(target)
+    elif name.endswith((".nii", ".nii.gz")):
+        import nibabel
+
+        volume = nibabel.load(source)
+        nibabel.save(nibabel.Nifti1Image(turned(np.asarray(volume.dataobj, dtype=np.float32)), volume.affine), target)
+    elif name.endswith(".npy"):
+        np.save(target, turned(np.load(source, allow_pickle=False).astype(np.float32)))
+    elif name.endswith((".pt", ".pth")):
+        import torch
+
+        found = torch.load(source, map_location="cpu", weights_only=True)
+        tensor = found if isinstance(found, torch.Tensor) else next(v for v in found.values() if v.ndim >= 2)
+        torch.save(torch.from_numpy(turned(tensor.float().numpy())), target)
+    else:
+        # DICOM and others: random values under the same name would be no such file, so an array stands in.
+        np.save(target.with_suffix(".npy"), np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32))
+
+
+def turned(image: Any) -> Any:
+    changed = image.copy()
+    half = changed.shape[-1] // 2
+    changed[..., :half] = image.max() + image.min() - image[..., :half]
+    return changed
+
+
+def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[str, Any]) -> None:
+    errors: list[str] = facts["errors"]
+    names = [name for pair in pairs for name in pair]
+    out, elsewhere = scratch / "out", scratch / "elsewhere"
+    elsewhere.mkdir()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "M3_"))}
+    command = [
+        sys.executable,
+        "-I",
+        str(package / "predict.py"),
+        *(str(scratch / n) for n in names),
+        "--output",
+        str(out),
+    ]
+    try:
+        done = subprocess.run(
+            command, cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        errors.append(f"predict.py took more than {SECONDS} s for {len(names)} inputs")
+        return
+    if done.returncode:
+        tail = (done.stderr or done.stdout).strip().splitlines()[-6:]
+        errors.append(f"predict.py ended with {done.returncode}: {' | '.join(tail)[:1500]}")
+        return
+    try:
+        found = json.loads((out / "predictions.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        errors.append(f"predictions.json cannot be read: {reason(error)}")
+        facts["schema_valid"] = False
+        return
+    labels = json.loads((package / "label_map.json").read_text())["names"]
+    faults = schema_faults(found, names, labels)
+    facts["schema_valid"] = not faults
+    errors += faults
+    if faults:
+        return
+    facts["cases"] = len(names)
+    chances = {case["input"]: [case["probabilities"][label] for label in labels] for case in found["cases"]}
+    moved = [max(abs(a - b) for a, b in zip(chances[p], chances[q], strict=True)) for p, q in pairs]
+    facts["largest_change"] = max(moved)
+    facts["output_follows_image"] = max(moved) > 1e-6
+    if not facts["output_follows_image"]:
+        errors.append("the prediction does not change when the image does: the model does not use it")
+
+
+def schema_faults(found: Any, names: list[str], labels: list[str]) -> list[str]:
+    if not isinstance(found, dict) or found.get("task") != "diagnosis":
+        return ["predictions.json must be an object with task diagnosis"]
+    if found.get("labels") != labels:
+        return [f"predictions.json has labels {found.get('labels')}, the label map {labels}"]
+    cases = found.get("cases")
+    if not isinstance(cases, list) or [c.get("input") for c in cases if isinstance(c, dict)] != names:
+        return ["cases must hold one entry for each input, under the input's name and in their order"]
+    faults = []
+    for case in cases:
+        if "error" in case:
+            faults.append(f"{case['input']} could not be predicted: {case['error']}")
+            continue
+        chances = case.get("probabilities")
+        if not isinstance(chances, dict) or set(chances) != set(labels):
+            faults.append(f"{case['input']} must have one probability for each label")
+            continue
+        values = list(chances.values())
+        if not all(isinstance(v, int | float) and math.isfinite(v) and -1e-6 <= v <= 1 + 1e-6 for v in values):
+            faults.append(f"{case['input']} has probabilities outside 0..1: {values}")
+        elif found.get("multi_label"):
+            if not isinstance(case.get("label"), list):
+                faults.append(f"{case['input']} must have a list of labels")
+        elif abs(sum(values) - 1) > 1e-3:
+            faults.append(f"the probabilities of {case['input']} sum to {sum(values):.4f}, not 1")
+        elif case.get("label") not in labels or chances[case["label"]] < max(values) - 1e-6:
+            faults.append(f"{case['input']} is labelled {case.get('label')!r}, which is not its most probable label")
+    return faults
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The tool runner: takes calls and jobs off the work queue, decides what is mounted, runs them in the sandbox.
+
+What a call may see follows from the run's events and the caller's role, never from the call itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from services.tool_runner.execute import SandboxExecute
+from services.tool_runner.jobs import Jobs
+from services.tool_runner.mounts import Mounted, Mounts
+from services.tool_runner.sandbox import Level, detect
+from services.tool_runner.seeds import seed_for
+from services.tool_runner.tools import Roots, run_tool
+from services.tool_runner.workspaces import Workspaces
+from shared.contracts.tools import AREA_OF_ROLE, PROBES, TOOLS, ToolCall, ToolResult
+from shared.errors import ToolBroken, UserError
+from shared.service import Context
+
+log = logging.getLogger(__name__)
+
+CONCURRENCY = {"data": 2, "build": 2, "train": 1}
+"""Messages of a class that one runner process takes at a time; `train` is one GPU slot."""
+
+
+class Runner:
+    def __init__(self, context: Context, level: Level) -> None:
+        self.context = context
+        self.bus = context.bus
+        self.level = level
+        self.home = context.settings.home / "runner"
+        self.workspaces = Workspaces(context.settings.home, context.store, context.bus)
+        self.mounts = Mounts(context.settings, context.store)
+
+    async def on_call(self, call: ToolCall) -> ToolResult:
+        """Never raises for what a core did wrong: that is a result with ok=False."""
+        started = time.monotonic()
+        if call.role not in AREA_OF_ROLE or (call.tool not in TOOLS and call.tool not in PROBES):
+            return _refuse(call, f"{call.role} may not call {call.tool}")
+        state = await self.bus.state(call.run_id)
+        if not state.live:
+            return _refuse(call, f"the run is over ({state.status}); nothing is run for it any more")
+        area = AREA_OF_ROLE[call.role]
+        try:
+            mounted = await self.mounts.for_role(call.role, state)
+            reads_only = call.tool in PROBES or TOOLS[call.tool].reads_only
+            lock = self.workspaces.reading if reads_only else self.workspaces.writing
+            await self.workspaces.open(call.run_id, area, seed_for(area, state, self.context, mounted))
+            async with lock(call.run_id, area) as workspace:
+                result = await self._run(call, area, workspace, mounted)
+                if not reads_only:
+                    await self.workspaces.save(call.run_id, area)
+        except (ToolBroken, UserError) as error:
+            log.exception("%s broke", call.tool)
+            return _refuse(call, f"the runner could not do this: {error}").model_copy(
+                update={"data": {"error": "ToolBroken"}}
+            )
+        return result.model_copy(update={"seconds": time.monotonic() - started})
+
+    async def _run(self, call: ToolCall, area: str, workspace: Path, mounted: Mounted) -> ToolResult:
+        execute = SandboxExecute(self.context, self.level, call.run_id, call.call_id, workspace, mounted)
+        if call.tool in PROBES:
+            return await self._probe(call, area, workspace, execute)
+        roots = Roots(workspace=workspace, data=mounted.data, templates=mounted.templates)
+        return await run_tool(call.tool, dict(call.arguments), roots, execute, call.call_id)
+
+    async def _probe(self, call: ToolCall, area: str, workspace: Path, execute: SandboxExecute) -> ToolResult:
+        """Run one of our own programs on the workspace and hand its facts back with the files it vouches for."""
+        arguments: Sequence[Any] = call.arguments.get("arguments") or []  # type: ignore[assignment]
+        exports: Sequence[Any] = call.arguments.get("exports") or []  # type: ignore[assignment]
+        argv = execute.probe_argv(f"{call.tool}.py", *(str(item) for item in arguments))
+        done = await execute(argv, seconds=600, probe=True)
+        facts = last_json(done.output)
+        if facts is None:
+            tail = done.output[-2000:].decode(errors="replace")
+            return _refuse(
+                call, f"{call.tool} ended {done.outcome} (exit code {done.exit_code}) without facts:\n{tail}"
+            )
+        refs: dict[str, Any] = {}
+        for name in exports:
+            path = workspace / str(name)
+            if not path.resolve().is_relative_to(workspace.resolve()) or not path.is_file() or path.is_symlink():
+                facts.setdefault("errors", []).append(f"{name} is no file of the workspace")
+                continue
+            ref = await asyncio.to_thread(self.context.store.put_file, "work", path, "application/octet-stream")
+            refs[str(name)] = ref.model_dump(mode="json")
+        facts["exports"] = refs
+        head = await self.bus.workspace_head(call.run_id, area)
+        facts["workspace_sha256"] = head.sha256 if head else ""
+        return ToolResult(
+            call_id=call.call_id,
+            tool=call.tool,
+            ok=True,
+            summary=f"{call.tool} looked and found {len(facts.get('errors', []))} errors",
+            data=facts,
+            exit_code=done.exit_code,
+            isolation=done.isolation,
+        )
+
+
+def last_json(output: bytes) -> dict[str, Any] | None:
+    """The last line that is a JSON object, which is how our own programs answer."""
+    for line in reversed(output.decode(errors="replace").splitlines()):
+        if line.startswith("{"):
+            try:
+                found = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if isinstance(found, dict):
+                return found
+    return None
+
+
+def _refuse(call: ToolCall, text: str) -> ToolResult:
+    return ToolResult(call_id=call.call_id, tool=call.tool, ok=False, summary=text)
+
+
+async def run(context: Context) -> None:
+    level = await asyncio.to_thread(detect, context.settings.isolation)
+    log.info("isolation level: %s", level)
+    await asyncio.to_thread(context.store.ensure_buckets)
+    runner = Runner(context, level)
+    jobs = Jobs(context, level, runner.workspaces, runner.mounts)
+    await asyncio.gather(
+        *(
+            context.bus.serve_tools(
+                name, runner.on_call, jobs.on_job, CONCURRENCY.get(name, 1), context.stop, on_dead=jobs.on_dead
+            )
+            for name in context.settings.runner_classes
+        )
+    )

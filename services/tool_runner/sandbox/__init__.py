@@ -1,0 +1,48 @@
+"""The sandbox in which code written by a core, and packages, run. A ladder; `detect` takes the first that works.
+
+**bwrap** (user, mount, pid, network, ipc, uts and cgroup namespaces; no root needed). The child is user 65534 without
+capabilities. It sees /usr, the interpreter, its mounts, its workspace and an empty /tmp; no other process, no network
+but an unused loopback of its own, no environment but what is listed in `interpreter.child_env`. Read-only is enforced
+by the mount. A seccomp filter refuses tracing, mounting, new namespaces, keys, bpf, io_uring, foreign socket families
+and the like. When the run ends, the kernel ends every process in it.
+
+**landlock** (kernel 5.13 or newer; neither root nor user namespaces). The same filter, which also leaves Unix sockets
+as the only ones; Landlock denies every file that is not listed, tracing, and - as far as the kernel knows them - TCP,
+abstract sockets and signals to processes outside (6.12). What it does not stop:
+- nothing is remapped and no process is hidden: paths are the real ones, and pids and file names can be probed with
+  stat() although nothing can be opened or listed; /etc/passwd and /etc/group are the real ones;
+- Unix sockets that have a path and are open to the runner's user can be connected to, so that user must not be in a
+  group such as docker;
+- /dev/shm is shared with other runs of the same user (not listable); what is stored there without being mapped counts
+  against no limit but that its last part stays free, and remains there after the run;
+- the process limit is shared with the user's other processes, so it is set at twice the figure and the watch ends
+  the run that passes it; below Linux 6.12 a child can signal other runs of the same user, though not the runner.
+
+**none**: a cleared environment, limits and an orderly end; no isolation. Only when the operator names it.
+
+At every level: never started as root, limits on address space (without CUDA), file size, open files and processes, a
+watch on memory, time and a nearly full disk, and the death of all descendants, wherever they went, at the end. Not
+stopped at any level: a flaw in the kernel or, where GPUs are bound, in their driver; memory that passes the limit
+and is given back between two looks; filling the workspace up to the reserve of the disk; side channels through
+caches, timing or load. Inside one pod or machine this is one layer of several, not the only one.
+"""
+
+from services.tool_runner.sandbox.gpu import gpu_mounts
+from services.tool_runner.sandbox.interpreter import PythonEnv, python_env
+from services.tool_runner.sandbox.model import Finished, Level, Limits, Mount, Outcome
+from services.tool_runner.sandbox.root import drop_root
+from services.tool_runner.sandbox.runner import detect, run
+
+__all__ = [
+    "Finished",
+    "Level",
+    "Limits",
+    "Mount",
+    "Outcome",
+    "PythonEnv",
+    "detect",
+    "drop_root",
+    "gpu_mounts",
+    "python_env",
+    "run",
+]

@@ -1,0 +1,64 @@
+"""What a fresh workspace starts with: an allow-list for each area, made from the run's events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from services.tool_runner.mounts import Mounted
+from services.tool_runner.views import write_build_seed
+from shared.contracts.data import ViewManifest
+from shared.contracts.state import RunState
+
+if TYPE_CHECKING:
+    from shared.service import Context
+
+Seed = Callable[[Path], Awaitable[None]]
+
+
+def seed_for(area: str, state: RunState, context: Context, mounted: Mounted) -> Seed:
+    """The function that fills a workspace which has no head yet."""
+
+    async def plan(folder: Path) -> None:
+        cards = [
+            {"dataset_id": card.dataset_id, "name": card.name, "description": card.description, "here": bool(card.path)}
+            for card in await context.bus.cards()
+        ]
+        _write(folder / "datacards.json", cards)
+
+    async def data(folder: Path) -> None:
+        assert state.planned is not None
+        _write(folder / "plan.json", state.planned.plan.model_dump(mode="json"))
+        card = state.planned.card
+        _write(folder / "card.json", {"name": card.name, "description": card.description, **card.extra})
+
+    async def build(folder: Path) -> None:
+        assert state.planned is not None and state.locked is not None
+        blob = await asyncio.to_thread(context.store.get_bytes, state.locked.view)
+        manifest = ViewManifest.model_validate_json(blob)
+        await asyncio.to_thread(write_build_seed, manifest, folder)
+        plan = state.planned.plan.model_dump(mode="json")
+        _write(folder / "plan.json", plan | {"handoff": manifest.handoff.model_dump(mode="json")})
+        _write(folder / "environment.json", environment(context))
+
+    return {"plan": plan, "data": data, "build": build}[area]
+
+
+def environment(context: Context) -> dict[str, Any]:
+    """Facts of the machine that a core should not have to guess."""
+    gpus = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    settings = context.settings
+    return {
+        "cpu_threads": min(settings.sandbox_cpu_threads, os.cpu_count() or 1),
+        "memory_mb": min(settings.sandbox_memory_mb, pages // 2**20),
+        "gpus": gpus,
+    }
+
+
+def _write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

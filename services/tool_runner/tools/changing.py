@@ -1,0 +1,297 @@
+"""copy_files, write_files and edit_files: the only ones that change the workspace from the runner's own process."""
+
+import asyncio
+import difflib
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from pydantic import JsonValue
+
+from services.tool_runner.paths import Place, kind_of, open_file, open_folder
+from services.tool_runner.tools.context import Answer, Context
+from services.tool_runner.tools.staging import Staging
+from services.tool_runner.tools.syntax import find_problem
+from services.tool_runner.tools.text import clip, count_text, decode, numbered, size_text
+from shared.contracts.tools import MAX_RESULT_CHARS, CopyFiles, EditFiles, WriteFiles
+from shared.errors import ToolRefused
+
+_MAX_TEXT = 2_000_000
+_MAX_COPIED_FILES = 5000
+_MAX_COPIED_BYTES = 2_000_000_000
+
+
+async def write_files(args: WriteFiles, context: Context) -> Answer:
+    places = {path: context.roots.locate(path, for_write=True) for path in args.files}
+    if len({place.parts for place in places.values()}) < len(places):
+        raise ToolRefused("Two of the paths name the same file. Give each file once. Nothing was written.")
+    problems = []
+    for path, text in args.files.items():
+        if len(text) > _MAX_TEXT:
+            raise ToolRefused(f"{path} has more than {_MAX_TEXT:,} characters. Make such a file with run_script.")
+        _encode(path, text)
+        if problem := await find_problem(places[path].virtual, text, context.execute):
+            problems.append(str(problem))
+    if problems:
+        raise ToolRefused("Nothing was written.\n" + "\n".join(problems))
+    return await asyncio.to_thread(_write, args, places)
+
+
+def _write(args: WriteFiles, places: dict[str, Place]) -> Answer:
+    written: dict[str, JsonValue] = {}
+    unchanged: list[str] = []
+    diffs: list[str] = []
+    refused: list[str] = []
+    with Staging() as staging:
+        for path, text in args.files.items():
+            place = places[path]
+            content = _encode(path, text)
+            old = _content(place)
+            if old == content:
+                unchanged.append(place.virtual)
+                continue
+            if old is not None and not args.overwrite:
+                refused.append(place.virtual)
+                continue
+            staging.add(place, content)
+            lines = len(text.splitlines())
+            written[place.virtual] = {
+                "lines": lines,
+                "size": len(content),
+                "sha256": hashlib.sha256(content).hexdigest(),
+            }
+            if old is not None:
+                diffs.append(_diff(place, decode(old)[0], text))
+        if refused:
+            raise ToolRefused(
+                f"Nothing was written: {', '.join(refused)} exists with other content. "
+                "Use edit_files to change it, or set overwrite to replace it."
+            )
+        staging.commit()
+    total = sum(len(text.splitlines()) for path, text in args.files.items() if places[path].virtual in written)
+    said = []
+    if written:
+        said.append(f"Wrote {count_text(len(written), 'file')}, {count_text(total, 'line')}: {', '.join(written)}.")
+    if unchanged:
+        said.append(f"Already there with the same content: {', '.join(unchanged)}.")
+    text, cut = clip("\n".join([*said, *diffs]), MAX_RESULT_CHARS)
+    return Answer(True, text, {"written": written, "unchanged": list(unchanged)}, truncated=cut)
+
+
+async def edit_files(args: EditFiles, context: Context) -> Answer:
+    place = context.roots.locate(args.path, for_write=True)
+    if args.old == args.new:
+        raise ToolRefused(
+            "old and new are the same text. Nothing to do; give the text that should stand there instead."
+        )
+    raw = await asyncio.to_thread(_content, place)
+    if raw is None:
+        raise ToolRefused(
+            f"{place.virtual} does not exist. Use write_files to create it, list_files to see what is there."
+        )
+    if len(raw) > _MAX_TEXT or b"\0" in raw[:8192]:
+        raise ToolRefused(
+            f"{place.virtual} is binary or too long to edit ({size_text(len(raw))}). Change it with run_script."
+        )
+    text, encoding = decode(raw)
+    old, new = args.old, args.new
+    if "\r\n" in text and "\r\n" not in old and old not in text:
+        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+    at = _occurrences(text, old)
+    # Where new contains old, a repeated edit would apply a second time: each old must stand outside of every new.
+    inside = _occurrences(text, new) if new and old in new else []
+    fresh = [start for start in at if not any(begin <= start < begin + len(new) for begin in inside)]
+    if (not at and new and new in text) or (at and not fresh):
+        line = text[: text.find(new)].count("\n") + 1
+        said = f"Already applied: {place.virtual} has the new text at line {line}, and the old text nowhere else."
+        return Answer(True, said, {"path": place.virtual, "already_applied": True})
+    if not at:
+        raise ToolRefused(f"The old text is not in {place.virtual}. Nothing was changed.\n{_nearest(text, old)}")
+    if len(at) > 1:
+        lines = ", ".join(str(text[:start].count("\n") + 1) for start in at[:50])
+        raise ToolRefused(
+            f"The old text occurs {len(at)} times in {place.virtual}, at lines {lines}. Nothing was changed. "
+            "Give more of the lines around the one you mean."
+        )
+    changed = text[: at[0]] + new + text[at[0] + len(old) :]
+    if problem := await find_problem(place.virtual, changed, context.execute):
+        raise ToolRefused(f"Nothing was changed, since the result would not parse.\n{problem}")
+    try:
+        content = changed.encode(encoding)
+    except UnicodeEncodeError:
+        content = changed.encode("utf-8", "replace")
+    await asyncio.to_thread(_replace, place, raw, content)
+    shown, cut = clip(_diff(place, text, changed), MAX_RESULT_CHARS - 200)
+    line = text[: at[0]].count("\n") + 1
+    data: dict[str, JsonValue] = {"path": place.virtual, "line": line, "already_applied": False}
+    return Answer(True, f"Edited {place.virtual} at line {line}.\n{shown}", data, truncated=cut)
+
+
+def _replace(place: Place, before: bytes, content: bytes) -> None:
+    with Staging() as staging:
+        staging.add(place, content)
+        if _content(place) != before:
+            raise ToolRefused(f"{place.virtual} was changed by something else meanwhile. Read it again, then edit.")
+        staging.commit()
+
+
+def copy_files(args: CopyFiles, context: Context) -> Answer:
+    source = context.roots.locate(args.source)
+    target = context.roots.locate(args.destination, for_write=True)
+    kind = kind_of(source)
+    if kind == "nothing":
+        with open_file(source):  # says what is near
+            pass
+    if kind == "file":
+        if args.destination.endswith("/") or kind_of(target) == "folder":
+            target = target.below(source.name)
+        pairs, left_out, folders = [(source, target)], list[str](), list[Place]()
+    else:
+        if source.top == target.top and target.parts[: len(source.parts)] == source.parts:
+            raise ToolRefused(f"{target.virtual} lies inside {source.virtual}. Copy to a folder outside of it.")
+        if kind_of(target) == "file":
+            raise ToolRefused(
+                f"{target.virtual} is a file. Give a folder as destination for the folder {source.virtual}."
+            )
+        left_out = []
+        pairs, folders = [], []
+        for item in _walk(source, (), left_out):
+            place = target.below(*item[0])
+            if item[1]:
+                folders.append(place)
+            else:
+                pairs.append((source.below(*item[0]), place))
+            if len(pairs) > _MAX_COPIED_FILES:
+                raise ToolRefused(
+                    f"{source.virtual} has more than {_MAX_COPIED_FILES:,} files. Read them where they are."
+                )
+    return _copy(source, target, pairs, folders, left_out)
+
+
+def _copy(
+    source: Place, target: Place, pairs: list[tuple[Place, Place]], folders: list[Place], left_out: list[str]
+) -> Answer:
+    copied: list[JsonValue] = []
+    same, size = 0, 0
+    refused: list[str] = []
+    with Staging() as staging:
+        for folder in [target, *folders] if kind_of(source) == "folder" else []:
+            staging.make_folder(folder)
+        for origin, place in pairs:
+            with open_file(origin) as file:
+                found = os.fstat(file.fileno())
+                size += found.st_size
+                if size > _MAX_COPIED_BYTES:
+                    raise ToolRefused(
+                        f"More than {size_text(_MAX_COPIED_BYTES)} to copy. Read the files where they are."
+                    )
+                if kind_of(place) == "file":
+                    if _same(file, place):
+                        same += 1
+                    else:
+                        refused.append(place.virtual)
+                    continue
+                # The owner may write the copy of a read-only template: that is what copies are for.
+                staging.add(place, file, mode=(stat.S_IMODE(found.st_mode) & 0o777) | 0o600)
+                copied.append(place.virtual)
+        if refused:
+            raise ToolRefused(
+                f"Nothing was copied: {', '.join(refused[:10])} exists with other content. "
+                "Copy to another folder, or change that file with edit_files."
+            )
+        staging.commit()
+    said = f"Copied {count_text(len(copied), 'file')} ({size_text(size)}) from {source.virtual} to {target.virtual}."
+    said += f" {count_text(same, 'file')} already there with the same content." if same else ""
+    said += f" Left out: {', '.join(left_out[:10])}." if left_out else ""
+    if not pairs:
+        said = f"{source.virtual} has no files; {target.virtual} is there as an empty folder."
+    names = [str(name) for name in copied[:40]]
+    text = "\n".join([said, *names, *([f"and {len(copied) - 40} more"] if len(copied) > 40 else [])])
+    return Answer(True, text, {"copied": copied[:1000], "already_there": same, "left_out": list(left_out[:100])})
+
+
+def _walk(place: Place, inner: tuple[str, ...], left_out: list[str]) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Relative parts and whether it is a folder, of everything that is copied."""
+    with open_folder(place) as descriptor, os.scandir(descriptor) as entries:
+        found = sorted(
+            (entry.name, entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)) for entry in entries
+        )
+    for name, is_folder, is_file in found:
+        parts = (*inner, name)
+        if name == "__pycache__":
+            left_out.append("/".join(parts))
+        elif is_folder:
+            if len(parts) > 40:
+                raise ToolRefused(f"{place.virtual} is nested too deeply to copy.")
+            yield parts, True
+            yield from _walk(place.below(name), parts, left_out)
+        elif is_file:
+            yield parts, False
+        else:
+            left_out.append("/".join(parts) + " (link or special file)")
+
+
+def _same(source: BinaryIO, place: Place) -> bool:
+    with open_file(place) as other:
+        if os.fstat(other.fileno()).st_size != os.fstat(source.fileno()).st_size:
+            return False
+        while block := source.read(1 << 20):
+            if block != other.read(1 << 20):
+                return False
+    return True
+
+
+def _content(place: Place) -> bytes | None:
+    if kind_of(place) == "nothing":
+        return None
+    with open_file(place) as file:
+        if os.fstat(file.fileno()).st_size > 4 * _MAX_TEXT:
+            raise ToolRefused(f"{place.virtual} is too big to replace or edit as text. Use run_script.")
+        return file.read()
+
+
+def _encode(path: str, text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ToolRefused(
+            f"{path}: the text has characters that UTF-8 cannot hold (lone surrogates). Remove them."
+        ) from None
+
+
+def _occurrences(text: str, part: str) -> list[int]:
+    found, start = [], text.find(part)
+    while start >= 0:
+        found.append(start)
+        start = text.find(part, start + 1)
+    return found
+
+
+def _diff(place: Place, before: str, after: str) -> str:
+    name = place.virtual.lstrip("/")
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", n=3, lineterm="")
+    return "\n".join(lines)
+
+
+def _nearest(text: str, old: str) -> str:
+    """Where the core most likely meant: the same text with other white space, else the most similar lines."""
+    lines = text.splitlines()[:20_000]
+    wanted = [line for line in old.splitlines() if line.strip()] or [old]
+    squeezed = [re.sub(r"\s+", "", line) for line in lines]
+    first = re.sub(r"\s+", "", wanted[0])
+    exact = [number for number, line in enumerate(squeezed, 1) if first and line == first]
+    if exact:
+        places = "\n...\n".join(numbered(lines, number, len(wanted) + 1) for number in exact[:3])
+        return (
+            f"Its first line stands here with the same words; compare white space and the lines that follow:\n{places}"
+        )
+    near = difflib.get_close_matches(
+        wanted[0].strip(), {line.strip() for line in lines if line.strip()}, n=3, cutoff=0.4
+    )
+    numbers = [number for word in near for number, line in enumerate(lines, 1) if line.strip() == word][:3]
+    if not numbers:
+        return "No line resembles it. Read the file again with read_files."
+    return "The nearest lines:\n" + "\n...\n".join(numbered(lines, number, 2) for number in numbers)

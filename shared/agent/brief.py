@@ -1,0 +1,72 @@
+"""What a role is told when it is woken. Recorded in the transcript, so that a resumed role starts from the same words."""
+
+from pydantic import Field
+
+from shared.contracts.base import AgentName, Contract, RunId
+from shared.contracts.data import DatasetLocked, DatasetPrepared
+from shared.contracts.modules import ModuleAssembled
+from shared.contracts.runs import DataCard, RunRequested, TaskPlanned, WorkReturned
+from shared.contracts.state import RunState
+
+
+class Brief(Contract):
+    """The documents of the roles before, and what is being asked now. Holds nothing of the test set but counts."""
+
+    run_id: RunId
+    role: AgentName
+    order: str
+    """event_id of the fact that asks for this work; a new order starts a new segment of the transcript."""
+    requested: RunRequested
+    cards: tuple[DataCard, ...] = ()
+    """Registered datacards; for the Task Manager only."""
+    planned: TaskPlanned | None = None
+    prepared: DatasetPrepared | None = None
+    locked: DatasetLocked | None = None
+    assembled: ModuleAssembled | None = None
+    handed_back: WorkReturned | None = None
+    actions_left: int | None = Field(default=None)
+    train_seconds: float = 3600.0
+    """Wall time that one training job may take."""
+
+
+def order_for(role: AgentName, state: RunState) -> str | None:
+    """event_id that asks `role` to work now, or None when the baton is elsewhere. Pure: any wake-up may call it."""
+    if not state.live or state.needed or state.approval or state.requested is None:
+        return None
+    if state.handed_back and state.handed_back.target == role:
+        return state.handed_back.event_id
+    match role:
+        case "task_manager":
+            if state.planned:
+                return None
+            return state.added.event_id if state.added else state.requested.event_id
+        case "data_engineer":
+            return state.planned.event_id if state.planned and not state.prepared else None
+        case "module_architect":
+            return state.locked.event_id if state.locked and not state.assembled else None
+        case "model_trainer":
+            return state.assembled.event_id if state.assembled and not state.trained else None
+
+
+def make_brief(
+    role: AgentName, order: str, state: RunState, cards: tuple[DataCard, ...], train_seconds: float
+) -> Brief:
+    """Only what the role may know: the index (which names test samples) and the sealed split stay behind."""
+    if state.requested is None:
+        raise ValueError(f"run {state.run_id} was never requested")
+    later = role in ("module_architect", "model_trainer")
+    bound = state.budget.actions
+    return Brief(
+        run_id=state.run_id,
+        role=role,
+        order=order,
+        requested=state.requested,
+        cards=cards if role == "task_manager" else (),
+        planned=state.planned,
+        prepared=None if later else state.prepared,
+        locked=state.locked if later else None,
+        assembled=state.assembled if later else None,
+        handed_back=state.handed_back if state.handed_back and state.handed_back.target == role else None,
+        actions_left=None if bound is None else max(0, bound - state.spent.actions),
+        train_seconds=state.budget.train_seconds or train_seconds,
+    )

@@ -1,0 +1,27 @@
+"""A core decides the next tool calls. All are interchangeable, and a run names one."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from shared.agent.brief import Brief
+from shared.agent.role import Role
+from shared.contracts.base import Spent
+from shared.contracts.transcript import Call, Observation, Turn
+
+
+@dataclass(frozen=True)
+class Decision:
+    calls: tuple[Call, ...]
+    text: str = ""
+    spent: Spent = field(default_factory=Spent)
+
+
+class Core(Protocol):
+    name: str
+
+    async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
+        """The next calls, given the transcript since the work was ordered. `segment` ends with an Observation.
+
+        Must not depend on anything but its arguments: another replica may ask again after a crash.
+        """
+        ...

@@ -1,0 +1,168 @@
+"""Where an agent works: its transcript on the bus, the tools of the runner, the jobs it may start."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from shared.agent.brief import Brief
+from shared.agent.role import Facts, Probe, Role
+from shared.contracts.state import RunState
+from shared.contracts.tools import CLASS_OF_ROLE, StartTraining, ToolArgs, ToolCall, ToolResult
+from shared.contracts.training import JobSpec
+from shared.contracts.transcript import Call, Observation, Turn
+from shared.errors import ToolBroken
+
+if TYPE_CHECKING:
+    from shared.bus import Bus
+
+CALL_SECONDS = 900.0
+"""A tool call may wait in the queue and run for up to ten minutes."""
+
+
+class Desk:
+    """One role's work on one order of one run."""
+
+    def __init__(self, bus: Bus, role: Role, brief: Brief) -> None:
+        self.bus = bus
+        self.role = role
+        self.brief = brief
+        self.tool_class = CLASS_OF_ROLE[role.name]
+        self.entries: list[Turn | Observation] = []
+        self._head = 0
+
+    async def open(self) -> None:
+        """Read the transcript and, if this order is new, write the brief down as its first line."""
+        self.entries, self._head = await self.bus.entries(self.brief.run_id, self.role.name)
+        if not self.segment:
+            await self.record(
+                Observation(
+                    run_id=self.brief.run_id,
+                    role=self.role.name,
+                    number=self.turns,
+                    event_id=self.brief.order,
+                    event=self.brief.model_dump(mode="json"),
+                )
+            )
+        else:
+            # What was written down wins: a resumed role starts from the words of the replica before it.
+            opening = self.segment[0]
+            assert isinstance(opening, Observation)
+            self.brief = Brief.model_validate(opening.event)
+
+    @property
+    def turns(self) -> int:
+        return max((entry.number for entry in self.entries), default=0)
+
+    @property
+    def segment(self) -> list[Turn | Observation]:
+        """The entries since this order was written down."""
+        for position, entry in enumerate(self.entries):
+            if isinstance(entry, Observation) and entry.event_id == self.brief.order:
+                return self.entries[position:]
+        return []
+
+    async def record(self, entry: Turn | Observation) -> None:
+        """Raises StaleTranscript when another replica has written meanwhile."""
+        self._head = await self.bus.append_entry(entry, after=self._head)
+        self.entries.append(entry)
+
+    def call_id(self, turn: Turn, position: int, suffix: str = "") -> str:
+        return f"{self.brief.run_id}-{self.role.name}-{turn.number}-{position}{suffix}"
+
+    async def call(self, call_id: str, tool: str, arguments: dict[str, JsonValue]) -> ToolResult:
+        """Raises ToolBroken when the runner cannot work; what the core can mend is a result with ok=False."""
+        result = await self.bus.call(
+            self.tool_class,
+            ToolCall(
+                call_id=call_id,
+                run_id=self.brief.run_id,
+                role=self.role.name,
+                tool=tool,
+                arguments=arguments,
+                reply="",  # the bus puts its own inbox here
+            ),
+            timeout=CALL_SECONDS,
+        )
+        if not result.ok and result.data.get("error") == "ToolBroken":
+            raise ToolBroken(result.summary)
+        return result
+
+    async def probe(self, call_id: str, probe: Probe) -> Facts:
+        """Facts gathered by the runner's own program. Raises ToolBroken when it could not look."""
+        result = await self.call(
+            call_id, probe.name, {"arguments": list(probe.arguments), "exports": list(probe.exports)}
+        )
+        if not result.ok:
+            raise ToolBroken(f"{probe.name} could not look: {result.summary}")
+        return dict(result.data)
+
+    async def start_training(self, call_id: str, arguments: StartTraining) -> ToolResult:
+        seconds = min(arguments.seconds, self.brief.train_seconds)
+        await self.bus.submit_job(
+            "train",
+            JobSpec(
+                job_id=call_id,
+                run_id=self.brief.run_id,
+                kind="train",
+                asked_by=self.role.name,
+                caused_by=self.brief.order,
+                command=arguments.command,
+                seconds=seconds,
+            ),
+        )
+        return ToolResult(
+            call_id=call_id,
+            tool=arguments.tool,
+            ok=True,
+            summary=f"job {call_id} is queued for at most {seconds:.0f} s; you will be woken by its end",
+            data={"job_id": call_id},
+        )
+
+    def waiting_for(self) -> str | None:
+        """The job that this role sleeps on, if its last observation started one."""
+        last = self.entries[-1]
+        if not isinstance(last, Observation) or last.event is not None:
+            return None
+        for result in last.results:
+            if result.tool == StartTraining.tool and result.ok:
+                return str(result.data["job_id"])
+        return None
+
+    async def job_ended(self, state: RunState) -> bool:
+        """Write the end of the awaited job down, if it has come. False while the role must go on sleeping."""
+        job = self.waiting_for()
+        if job is None or job not in state.jobs_done:
+            return False
+        ended = state.jobs_done[job]
+        await self.record(
+            Observation(
+                run_id=self.brief.run_id,
+                role=self.role.name,
+                number=self.turns,
+                event_id=ended.event_id,
+                event=ended.model_dump(mode="json"),
+            )
+        )
+        return True
+
+
+async def gather_calls(desk: Desk, turn: Turn, calls: list[tuple[int, Call, ToolArgs]]) -> list[ToolResult]:
+    """Run the calls of a turn: side by side when all of them only read, else in order."""
+
+    async def one(position: int, call: Call, arguments: ToolArgs) -> ToolResult:
+        call_id = desk.call_id(turn, position)
+        if isinstance(arguments, StartTraining):
+            return await desk.start_training(call_id, arguments)
+        return await desk.call(call_id, call.name, call.arguments)
+
+    if all(arguments.reads_only for _, _, arguments in calls):
+        return list(await asyncio.gather(*(one(*item) for item in calls)))
+    return [await one(*item) for item in calls]
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,157 @@
+"""The loop that all agents share: ask the core, record the turn, run its calls, until a submission passes its check."""
+
+from pydantic import JsonValue, ValidationError
+
+from shared.agent.core import Core
+from shared.agent.desk import Desk, gather_calls, now
+from shared.agent.role import Facts, Submission
+from shared.agent.stuck import hopeless, nudge
+from shared.contracts.base import Contract, Spent
+from shared.contracts.runs import Budget
+from shared.contracts.tools import ToolArgs, ToolResult
+from shared.contracts.transcript import Call, Observation, Turn
+from shared.errors import M3Error
+
+
+class OutOfBudget(M3Error):
+    """The run may take no further action; the message names the bound."""
+
+
+class GaveUp(M3Error):
+    """The core repeats itself after having been told so."""
+
+
+class Accepted(Contract):
+    """A submission that passed: its tool, the answer, and what the probe found."""
+
+    tool: str
+    answer: dict[str, JsonValue]
+    facts: dict[str, JsonValue]
+    spent: Spent
+
+
+async def run_agent(desk: Desk, core: Core) -> Accepted | None:
+    """Work until a submission is accepted. None when the role sleeps on a job or the run has ended.
+
+    May be called again at any time, by any replica: it goes on at the turn where the transcript stops.
+    """
+    await desk.open()
+    while True:
+        last = desk.entries[-1]
+        if isinstance(last, Turn):  # just decided, or found so after a crash
+            observation, accepted = await _act(desk, last)
+            if accepted:
+                return accepted
+            await desk.record(observation)
+            continue
+        if desk.waiting_for() and not await desk.job_ended(await desk.bus.state(desk.brief.run_id)):
+            return None
+        state = await desk.bus.state(desk.brief.run_id)
+        if not state.live:
+            return None
+        spent = spent_in(desk)
+        _check_budget(state.budget, state.spent + spent)
+        if hopeless(desk.segment):
+            raise GaveUp("the core kept repeating the same calls after it was told so")
+        decision = await core.decide(desk.role, desk.brief, desk.segment)
+        await desk.record(
+            Turn(
+                run_id=desk.brief.run_id,
+                role=desk.role.name,
+                number=desk.turns + 1,
+                at=now(),
+                core=core.name,
+                text=decision.text,
+                calls=decision.calls,
+                spent=decision.spent + Spent(turns=1, actions=len(decision.calls)),
+            )
+        )
+
+
+def spent_in(desk: Desk) -> Spent:
+    """What this order has cost so far; earlier orders are in the run's state."""
+    total = Spent()
+    for entry in desk.segment:
+        if isinstance(entry, Turn):
+            total += entry.spent
+    return total
+
+
+async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
+    """Run a turn's calls. Every call gets a result, in its place; a submission is judged after the other calls."""
+    results: dict[int, ToolResult] = {}
+    ready: list[tuple[int, Call, ToolArgs]] = []
+    notes: list[str] = []
+    accepted = None
+    for position, call in enumerate(turn.calls):
+        model = desk.role.tool(call.name)
+        if model is None and desk.role.submission(call.name) is None:
+            known = ", ".join([t.tool for t in desk.role.tools] + [s.tool for s in desk.role.submissions])
+            results[position] = _refused(desk, turn, position, f"there is no tool {call.name!r}; yours are: {known}")
+        elif model is not None:
+            try:
+                ready.append((position, call, model.model_validate(call.arguments)))
+            except ValidationError as error:
+                results[position] = _refused(desk, turn, position, _plain(error))
+    for (position, _, _), result in zip(ready, await gather_calls(desk, turn, ready), strict=True):
+        results[position] = result
+    for position, call in enumerate(turn.calls):
+        submission = desk.role.submission(call.name)
+        if submission is None:
+            continue
+        try:
+            answer = submission.answer.model_validate(call.arguments)
+        except ValidationError as error:
+            results[position] = _refused(desk, turn, position, _plain(error))
+            continue
+        facts, problems = await _judge(desk, turn, position, submission, answer)
+        if not problems:
+            accepted = Accepted(
+                tool=submission.tool, answer=answer.model_dump(mode="json"), facts=facts, spent=spent_in(desk)
+            )
+            break
+        notes += problems
+        results[position] = _refused(desk, turn, position, "not accepted:\n- " + "\n- ".join(problems))
+    if not turn.calls:
+        notes.append("You asked for no tool. Work goes on with tools and ends with a submission.")
+    notes += nudge(desk.segment)
+    observation = Observation(
+        run_id=desk.brief.run_id,
+        role=desk.role.name,
+        number=turn.number,
+        results=tuple(results[position] for position in sorted(results)),
+        notes=tuple(notes),
+    )
+    return observation, accepted
+
+
+async def _judge(
+    desk: Desk, turn: Turn, position: int, submission: Submission, answer: Contract
+) -> tuple[Facts, list[str]]:
+    probe = submission.probe(answer, desk.brief)
+    facts: Facts = {} if probe is None else await desk.probe(desk.call_id(turn, position, "-probe"), probe)
+    state = await desk.bus.state(desk.brief.run_id)
+    facts["jobs"] = {job: done.outcome for job, done in state.jobs_done.items() if done.asked_by == desk.role.name}
+    return facts, submission.check(answer, facts, desk.brief)
+
+
+def _refused(desk: Desk, turn: Turn, position: int, text: str) -> ToolResult:
+    return ToolResult(call_id=desk.call_id(turn, position), tool=turn.calls[position].name, ok=False, summary=text)
+
+
+def _plain(error: ValidationError) -> str:
+    """A validation error in words that a core can act on."""
+    lines = [f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}" for item in error.errors()[:8]]
+    return "the arguments do not fit: " + "; ".join(lines)
+
+
+def _check_budget(budget: Budget, spent: Spent) -> None:
+    bounds = {
+        "actions": (budget.actions, spent.actions),
+        "tokens": (budget.tokens, spent.input_tokens + spent.output_tokens),
+        "usd": (budget.usd, spent.usd),
+        "gpu_seconds": (budget.gpu_seconds, spent.gpu_seconds),
+    }
+    for name, (bound, used) in bounds.items():
+        if bound is not None and used >= bound:
+            raise OutOfBudget(f"the run's budget of {bound:g} {name} is used up")

@@ -1,0 +1,5 @@
+"""The one door to NATS: see `Bus`."""
+
+from shared.bus.bus import Bus
+
+__all__ = ["Bus"]

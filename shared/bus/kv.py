@@ -1,0 +1,88 @@
+"""Small facts that are looked up by key: datacards, heads of workspaces, desired states of jobs."""
+
+from collections.abc import AsyncIterator
+from typing import Literal
+
+from nats.js.errors import APIError
+
+from shared.bus.connection import Connection, lost_race
+from shared.bus.part import Part
+from shared.bus.streams import CARDS, DESIRED, LOG, WORKSPACES, kv_stream, kv_subject
+from shared.contracts.base import MAX_MESSAGE_BYTES, Ref
+from shared.contracts.runs import DataCard
+from shared.contracts.training import JobProgress
+
+Wish = Literal["run", "stop", "cancel"]
+
+
+async def kv_get(connection: Connection, bucket: str, key: str) -> bytes | None:
+    """The newest value, read from the stream's leader, or None."""
+    found = await connection.last(kv_stream(bucket), kv_subject(bucket, key))
+    if found is None or "KV-Operation" in (found.headers or {}):
+        return None
+    return found.data or b""
+
+
+async def kv_put(connection: Connection, bucket: str, key: str, value: bytes) -> None:
+    await connection.publish(kv_subject(bucket, key), _sized(value))
+
+
+async def kv_create(connection: Connection, bucket: str, key: str, value: bytes) -> bool:
+    """False when the key has a value already, which then stays. After a time-out that had landed it is False, too."""
+    try:
+        await connection.publish(kv_subject(bucket, key), _sized(value), expected=0)
+    except APIError as error:
+        if lost_race(error):
+            return False
+        raise
+    return True
+
+
+def _sized(value: bytes) -> bytes:
+    if len(value) > MAX_MESSAGE_BYTES:
+        raise ValueError(f"a value of {len(value)} bytes; put it into the store and keep a Ref here")
+    return value
+
+
+class Registry(Part):
+    """Last write wins in all of these."""
+
+    async def cards(self) -> list[DataCard]:
+        """All registered datacards by id."""
+        found = [
+            DataCard.model_validate_json(message.data)
+            async for message in self.connection.read(kv_stream(CARDS), kv_subject(CARDS, ">"))
+            if "KV-Operation" not in (message.headers or {})
+        ]
+        return sorted(found, key=lambda card: card.dataset_id)
+
+    async def put_card(self, card: DataCard) -> None:
+        """Register the card, or replace the one with the same dataset_id."""
+        await kv_put(self.connection, CARDS, card.dataset_id, card.model_dump_json().encode())
+
+    async def workspace_head(self, run_id: str, area: str) -> Ref | None:
+        """The manifest of the newest synchronised state of a workspace; None when it was never synchronised."""
+        found = await kv_get(self.connection, WORKSPACES, f"{run_id}.{area}")
+        return Ref.model_validate_json(found) if found else None
+
+    async def set_workspace_head(self, run_id: str, area: str, head: Ref) -> None:
+        await kv_put(self.connection, WORKSPACES, f"{run_id}.{area}", head.model_dump_json().encode())
+
+    async def desire(self, job_id: str, wish: Wish) -> None:
+        """Say what shall become of a job; the runner that has it obeys. `stop` saves first, `cancel` does not."""
+        await kv_put(self.connection, DESIRED, job_id, wish.encode())
+
+    async def watch_desired(self, job_id: str) -> AsyncIterator[str]:
+        """What is wished now, if anything was, and each later wish. Never ends: cancel it."""
+        async for message in self.connection.tail(kv_stream(DESIRED), kv_subject(DESIRED, job_id)):
+            yield (message.data or b"").decode()
+
+    async def progress(self, progress: JobProgress) -> None:
+        """Publish how a job is getting on; of each job the last 1,000 are kept."""
+        data = progress.model_dump_json(exclude_defaults=True).encode()
+        await self.connection.publish(f"log.{progress.run_id}.{progress.job_id}", _sized(data), seconds=10.0)
+
+    async def follow_log(self, run_id: str, job_id: str) -> AsyncIterator[JobProgress]:
+        """What is kept of a job's progress, then what comes. Never ends: stop when JobFinished is there."""
+        async for message in self.connection.tail(LOG, f"log.{run_id}.{job_id}"):
+            yield JobProgress.model_validate_json(message.data)

@@ -1,0 +1,152 @@
+"""Everything that must exist on the server, as data, and the provisioner that brings it about."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from nats.js import JetStreamContext
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    DeliverPolicy,
+    DiscardPolicy,
+    RetentionPolicy,
+    StorageType,
+    StreamConfig,
+)
+from nats.js.errors import APIError
+
+from shared.bus.connection import Connection
+from shared.errors import ServerUnfit
+
+EVENTS, TURNS, LOG, TOOLS, DLQ, ADVISORIES, FENCE = "EVENTS", "TURNS", "LOG", "TOOLS", "DLQ", "ADVISORIES", "FENCE"
+RESULTS, CARDS, WORKSPACES, DESIRED = "RESULTS", "CARDS", "WORKSPACES", "DESIRED"
+BUCKETS = (RESULTS, CARDS, WORKSPACES, DESIRED)
+
+DAY = 86_400.0
+_KEPT = {RESULTS: 30 * DAY, DESIRED: 30 * DAY}
+"""Transcripts hold the results for good."""
+_STREAM_EXISTS = 10058
+
+
+@dataclass(frozen=True)
+class Durable:
+    """A pull consumer that replicas of one service share. Its filters must not overlap."""
+
+    stream: str
+    name: str
+    filters: tuple[str, ...]
+
+
+DURABLES: tuple[Durable, ...] = (
+    Durable(EVENTS, "task_manager", ("evt.*.gateway.RunRequested.all", "evt.*.*.*.task_manager")),
+    Durable(EVENTS, "data_engineer", ("evt.*.task_manager.TaskPlanned.all", "evt.*.*.*.data_engineer")),
+    Durable(
+        EVENTS,
+        "scorer",
+        ("evt.*.data_engineer.DatasetPrepared.all", "evt.*.model_trainer.TrainingFinished.all", "evt.*.*.*.scorer"),
+    ),
+    Durable(EVENTS, "module_architect", ("evt.*.scorer.DatasetLocked.all", "evt.*.*.*.module_architect")),
+    Durable(EVENTS, "model_trainer", ("evt.*.module_architect.ModuleAssembled.all", "evt.*.*.*.model_trainer")),
+    Durable(EVENTS, "keeper", ("evt.>",)),
+    Durable(TOOLS, "data", ("tool.data.*",)),
+    Durable(TOOLS, "build", ("tool.build.*",)),
+    Durable(TOOLS, "train", ("tool.train.*",)),
+)
+
+
+def kv_stream(bucket: str) -> str:
+    """The stream behind a key-value bucket."""
+    return f"KV_{bucket}"
+
+
+def kv_subject(bucket: str, key: str) -> str:
+    return f"$KV.{bucket}.{key}"
+
+
+def stream_configs(replicas: int = 1) -> list[StreamConfig]:
+    def stream(name: str, subjects: list[str], **fields: object) -> StreamConfig:
+        defaults: dict[str, object] = {
+            "retention": RetentionPolicy.LIMITS,
+            "storage": StorageType.FILE,
+            "num_replicas": replicas,
+            "duplicate_window": 600.0,
+        }
+        return StreamConfig(name=name, subjects=subjects, **(defaults | fields))
+
+    advisories = ["MAX_DELIVERIES", "MSG_TERMINATED"]
+    return [
+        stream(EVENTS, ["evt.>"], deny_delete=True, deny_purge=True),
+        stream(TURNS, ["turn.>"]),
+        stream(LOG, ["log.>"], max_msgs_per_subject=1000, max_age=90 * DAY),
+        # A full queue refuses new work; discarding the oldest would lose calls that nobody has read.
+        stream(TOOLS, ["tool.*.*"], retention=RetentionPolicy.WORK_QUEUE, discard=DiscardPolicy.NEW, max_bytes=1 << 30),
+        stream(DLQ, ["dlq.>"]),
+        stream(ADVISORIES, [f"$JS.EVENT.ADVISORY.CONSUMER.{kind}.>" for kind in advisories], max_age=7 * DAY),
+        stream(FENCE, ["fence.>"], storage=StorageType.MEMORY, max_age=60.0, duplicate_window=60.0),
+        *(
+            # The layout that the key-value clients of all languages expect.
+            stream(
+                kv_stream(bucket),
+                [f"$KV.{bucket}.>"],
+                max_msgs_per_subject=1,
+                discard=DiscardPolicy.NEW,
+                allow_rollup_hdrs=True,
+                deny_delete=True,
+                allow_direct=True,
+                duplicate_window=120.0,
+                max_age=_KEPT.get(bucket, 0.0),
+            )
+            for bucket in BUCKETS
+        ),
+    ]
+
+
+def consumer_config(durable: Durable, ack_wait: float) -> ConsumerConfig:
+    """No `backoff`, since it would override ack_wait.
+
+    The server never gives up by itself (`max_deliver`), since what it gives up on stays in the stream unseen; the bus
+    counts and moves a message to the DLQ.
+    """
+    one = len(durable.filters) == 1
+    return ConsumerConfig(
+        durable_name=durable.name,
+        deliver_policy=DeliverPolicy.ALL,
+        ack_policy=AckPolicy.EXPLICIT,
+        ack_wait=ack_wait,
+        max_deliver=-1,
+        filter_subject=durable.filters[0] if one else None,
+        filter_subjects=None if one else list(durable.filters),
+        max_ack_pending=10_000,
+    )
+
+
+async def provision(connection: Connection, *, ack_wait: float, replicas: int = 1) -> None:
+    """Create what is missing and bring what exists into line. Idempotent; several may run it at once.
+
+    Raises ServerUnfit when the server cannot hold it, naming what.
+    """
+    for config in stream_configs(replicas):
+        await _make(connection, f"stream {config.name}", partial(_stream, connection.js, config))
+    for durable in DURABLES:
+        ask = partial(connection.js.add_consumer, durable.stream, consumer_config(durable, ack_wait))
+        await _make(connection, f"consumer {durable.name} on {durable.stream}", ask)
+
+
+async def _make(connection: Connection, what: str, ask: Callable[[], Awaitable[object]]) -> None:
+    try:
+        await connection.insist(ask, f"the {what}", 15.0)
+    except (APIError, TimeoutError) as error:
+        version = connection.client.connected_server_version
+        raise ServerUnfit(
+            f"the NATS server ({version}) refused the {what}: {error}; 2.11 or newer is needed"
+        ) from error
+
+
+async def _stream(js: JetStreamContext, config: StreamConfig) -> None:
+    try:
+        await js.add_stream(config)
+    except APIError as error:
+        if error.err_code != _STREAM_EXISTS:
+            raise
+        await js.update_stream(config)

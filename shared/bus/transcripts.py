@@ -1,0 +1,50 @@
+"""A role's transcript: fenced on its own subject, so that a stale replica stops at its next entry."""
+
+import secrets
+
+from nats.js.errors import APIError
+
+from shared.bus.connection import MESSAGE_ID, lost_race
+from shared.bus.part import Part
+from shared.bus.streams import TURNS
+from shared.contracts.base import MAX_MESSAGE_BYTES
+from shared.contracts.transcript import Observation, Turn, decode_entry
+from shared.errors import StaleTranscript
+
+
+class Transcripts(Part):
+    async def entries(self, run_id: str, role: str) -> tuple[list[Turn | Observation], int]:
+        """The whole transcript, oldest first, and the sequence to give to the next `append_entry` (0 when empty)."""
+        found: list[Turn | Observation] = []
+        last = 0
+        async for message in self.connection.read(TURNS, f"turn.{run_id}.{role}"):
+            found.append(decode_entry(message.data))
+            last = int(message.seq)
+        return found, last
+
+    async def append_entry(self, entry: Turn | Observation, after: int) -> int:
+        """Append behind the sequence `after` and return the new last sequence.
+
+        Raises StaleTranscript when another replica has written since: stop working on this role, it is in other
+        hands. Raises ValueError when the entry is over 256 KiB; put long results into the store.
+        """
+        data = entry.model_dump_json().encode()
+        if len(data) > MAX_MESSAGE_BYTES:
+            raise ValueError(f"a transcript entry of {len(data)} bytes; put the payload into the store and refer to it")
+        subject = f"turn.{entry.run_id}.{entry.role}"
+        # The id is of this attempt, not of the turn: two replicas that write turn 3 must not pass for one.
+        message_id = secrets.token_hex(12)
+        try:
+            ack = await self.connection.publish(
+                subject, data, message_id=message_id, expected=after, template=f"turn.{{run}}.{entry.role}"
+            )
+        except APIError as error:
+            if not lost_race(error):
+                raise
+            landed = await self.connection.after(TURNS, subject, after)
+            if landed and (landed.headers or {}).get(MESSAGE_ID) == message_id:
+                return int(landed.seq)
+            raise StaleTranscript(
+                f"another replica of {entry.role} has written to the transcript of run {entry.run_id}"
+            ) from None
+        return int(ack.seq)

@@ -1,0 +1,33 @@
+"""The paper's summary S: what the Module Architect assembled."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from shared.contracts.base import Contract, Event, Spent
+
+
+class AssembledModule(Contract):
+    """The Module Architect's answer; paths are relative to the build workspace."""
+
+    template: str
+    folder: str = "."
+    dataset_code: str = "dataset.py"
+    config: str = "config.yaml"
+    entry_point: str = "train.py"
+    model: str
+    loss: str
+    augmentation: str = ""
+    input_shape: tuple[int, ...] = Field(min_length=1)
+    """Channel first, without the batch axis: (C, H, W) or (C, D, H, W)."""
+    notes: str = ""
+
+
+class ModuleAssembled(Event):
+    kind: Literal["ModuleAssembled"] = "ModuleAssembled"
+    module: AssembledModule
+    batch_shapes: dict[str, tuple[int, ...]]
+    """split -> shape of a batch that the probe drew, batch axis first."""
+    workspace_sha256: str
+    """Digest of the workspace manifest that was probed."""
+    spent: Spent = Spent()

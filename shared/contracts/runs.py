@@ -1,0 +1,197 @@
+"""A run from request to end: what the gateway, the Task Manager and its keeper say."""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from shared.contracts.base import AgentName, Contract, Event, Ref, RunId, Service, Spent, TaskKind, Token
+
+End = Literal["succeeded", "failed_gate", "infeasible", "out_of_budget", "cancelled", "crashed"]
+Level = Literal["none", "ran", "valid", "useful"]
+
+
+class Budget(Contract):
+    """Upper bounds of a run; None means no bound."""
+
+    actions: int | None = Field(default=100, ge=1)
+    tokens: int | None = Field(default=None, ge=1)
+    usd: float | None = Field(default=None, gt=0)
+    gpu_seconds: float | None = Field(default=None, gt=0)
+    wall_seconds: float | None = Field(default=None, gt=0)
+    train_seconds: float | None = Field(default=None, gt=0)
+    """Wall seconds that one training job may take; the Model Trainer turns it into epochs."""
+
+
+class DataCard(Contract):
+    """A dataset as registered: its free text (paper, appendix 0.A.2) and where its files lie."""
+
+    dataset_id: Token
+    name: str
+    description: str
+    path: str | None = None
+    """Absolute folder under a data root of the operator; None when only the description is registered."""
+    extra: dict[str, JsonValue] = {}
+    """Whatever else the card said, unchanged."""
+
+
+class RunRequested(Event):
+    """A person asks for a model."""
+
+    kind: Literal["RunRequested"] = "RunRequested"
+    requirement: str = Field(min_length=1, max_length=4000)
+    core: str = "playbook"
+    """`playbook`, `scripted:<transcript>`, `anthropic:<model>` or `openai:<model>`."""
+    budget: Budget = Budget()
+    approvals: tuple[Literal["plan", "split", "release"], ...] = ()
+    asked_by: str = ""
+    seed: int = 0
+
+
+class Candidate(Contract):
+    """A datacard that was looked at and not taken."""
+
+    dataset_id: Token
+    reason: str
+
+
+class AcceptableRange(Contract):
+    """What a score must reach, and above which it is suspect. Given by request, card or benchmark."""
+
+    metric: str
+    floor: float | None = None
+    alarm: float | None = None
+    source: Literal["request", "card", "benchmark", "agent"]
+
+
+class TaskPlan(Contract):
+    """The paper's planning document P, as the Task Manager submits it."""
+
+    task: TaskKind
+    dataset_id: Token
+    reason: str = Field(min_length=1)
+    refused: tuple[Candidate, ...] = ()
+    dimensions: Literal[2, 3]
+    modality: str
+    anatomy: str = ""
+    metric: str
+    """`auc_macro`, `balanced_accuracy`, `accuracy`, `f1_macro`, `dice`, ... as the scorer names them."""
+    acceptable: AcceptableRange | None = None
+    max_train: int | None = Field(default=None, ge=1)
+    """Most samples to train on, if the card or request caps them."""
+    max_test: int | None = Field(default=None, ge=1)
+    balance_classes: bool = False
+    labels: tuple[str, ...] = ()
+    """Only these labels are to be used; empty means all that the files have."""
+    instructions: dict[AgentName, str] = {}
+
+
+class TaskPlanned(Event):
+    kind: Literal["TaskPlanned"] = "TaskPlanned"
+    plan: TaskPlan
+    card: DataCard
+    spent: Spent = Spent()
+
+
+class DatasetNeed(Contract):
+    """No registered dataset fits: what is missing, and why each candidate was refused."""
+
+    need: str = Field(min_length=1)
+    refused: tuple[Candidate, ...] = ()
+
+
+class DatasetNeeded(Event):
+    kind: Literal["DatasetNeeded"] = "DatasetNeeded"
+    missing: DatasetNeed
+    spent: Spent = Spent()
+
+
+class DatasetAdded(Event):
+    """A dataset was registered while the run waited; addressed to the Task Manager."""
+
+    to = "task_manager"
+    kind: Literal["DatasetAdded"] = "DatasetAdded"
+    dataset_id: Token
+
+
+class Infeasibility(Contract):
+    """These data cannot support this request. Evidence is what a probe can confirm."""
+
+    reason: str = Field(min_length=1)
+    evidence: dict[str, JsonValue] = {}
+
+
+class Infeasible(Event):
+    kind: Literal["Infeasible"] = "Infeasible"
+    finding: Infeasibility
+    spent: Spent = Spent()
+
+
+class WorkReturned(Event):
+    """A later role hands work back with the evidence; at most two a pair of roles."""
+
+    kind: Literal["WorkReturned"] = "WorkReturned"
+    target: AgentName
+    reason: str = Field(min_length=1)
+    evidence: dict[str, JsonValue] = {}
+    spent: Spent = Spent()
+
+    def recipient(self) -> str:
+        return self.target
+
+
+class ApprovalAsked(Event):
+    kind: Literal["ApprovalAsked"] = "ApprovalAsked"
+    gate: Literal["plan", "split", "release"]
+    what: str
+
+
+class ApprovalGiven(Event):
+    kind: Literal["ApprovalGiven"] = "ApprovalGiven"
+    gate: Literal["plan", "split", "release"]
+    granted: bool
+    by: str = ""
+
+
+class CancelRequested(Event):
+    kind: Literal["CancelRequested"] = "CancelRequested"
+    reason: str = ""
+
+
+class BudgetExtended(Event):
+    kind: Literal["BudgetExtended"] = "BudgetExtended"
+    budget: Budget
+
+
+class RoleFailed(Event):
+    """A service could not do its part; the keeper turns this into the run's typed end."""
+
+    kind: Literal["RoleFailed"] = "RoleFailed"
+    end: Literal["crashed", "out_of_budget", "failed_gate"]
+    gate: str | None = None
+    reason: str
+    spent: Spent = Spent()
+
+
+class RunFinished(Event):
+    """The typed end of a run."""
+
+    kind: Literal["RunFinished"] = "RunFinished"
+    end: End
+    level: Level = "none"
+    gate: str | None = None
+    """Which gate failed, when `end` is `failed_gate`."""
+    reason: str = ""
+    package: Ref | None = None
+    record: Ref | None = None
+    spent: Spent = Spent()
+
+
+class RunSummary(Contract):
+    """One line of `m3builder runs`."""
+
+    run_id: RunId
+    requirement: str
+    status: str
+    stage: Service | None = None
+    level: Level = "none"
+    core: str = "playbook"

@@ -1,0 +1,49 @@
+"""The independent score."""
+
+from typing import Literal
+
+from shared.contracts.base import Contract, Event, Ref
+from shared.contracts.runs import Level
+
+
+class Metric(Contract):
+    """A figure with its 95 % interval by bootstrap over patients."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    n: int
+    """Samples."""
+    patients: int
+
+
+class Control(Contract):
+    """What a model that learned nothing would score."""
+
+    name: str
+    """`majority`, `permutation`, `constant`, ..."""
+    value: float
+    detail: str = ""
+
+
+class Gate(Contract):
+    name: str
+    passed: bool
+    evidence: str
+
+
+class RunScored(Event):
+    kind: Literal["RunScored"] = "RunScored"
+    metric: Metric
+    others: tuple[Metric, ...] = ()
+    per_class: dict[str, dict[str, float]] = {}
+    controls: tuple[Control, ...]
+    permutation_p: float | None = None
+    gates: tuple[Gate, ...]
+    level: Level
+    locks: int
+    scorings: int
+    """How often this run's test set has been scored, this time included."""
+    details: Ref | None = None
+    """Per-case table."""

@@ -1,0 +1,207 @@
+"""Tools: one argument model each. Its docstring is what a core reads; its fields are the schema.
+
+The eight of the paper keep their names (appendix 0.A.3). Paths are virtual and mean the same on every runner:
+`/workspace/...` (or relative) is the role's own folder and the only writable one, `/data/...` the dataset or the
+training view, read-only, `/templates/...` the training templates, read-only.
+"""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, JsonValue
+
+from shared.contracts.base import AgentName, Contract, Ref, RunId, Service, Token
+
+ToolClass = Literal["data", "build", "train"]
+
+MAX_RESULT_CHARS = 12_000
+"""Head and tail of a longer output are kept; the whole goes to the store."""
+
+
+class ToolArgs(Contract):
+    """Arguments of a tool. `tool` is the name by which a core calls it."""
+
+    tool: ClassVar[str]
+    reads_only: ClassVar[bool] = True
+    """Calls that only read may run side by side."""
+
+
+class ListFiles(ToolArgs):
+    """List code, configuration and table files below a folder, with sizes, so that you know what can be read.
+
+    Folders with more than 1,000 files are named with their count and not entered. Use preview_dirs for image data.
+    """
+
+    tool = "list_files"
+    path: str = "/workspace"
+
+
+class ReadFiles(ToolArgs):
+    """Read one or more text files whole, with line numbers off. Long files come as head and tail: narrow with lines."""
+
+    tool = "read_files"
+    paths: tuple[str, ...] = Field(min_length=1, max_length=20)
+    first_line: int = Field(default=1, ge=1)
+    last_line: int | None = Field(default=None, ge=1)
+
+
+class CopyFiles(ToolArgs):
+    """Copy a file or a folder (for instance a template) into the workspace. Refuses to overwrite other content."""
+
+    tool = "copy_files"
+    reads_only = False
+    source: str
+    destination: str
+
+
+class WriteFiles(ToolArgs):
+    """Create files with the given text. Python, JSON, YAML and shell are parsed first; what does not parse is refused.
+
+    Refuses to overwrite a file with other content unless `overwrite` is set.
+    """
+
+    tool = "write_files"
+    reads_only = False
+    files: dict[str, str] = Field(min_length=1)
+    """Path -> text."""
+    overwrite: bool = False
+
+
+class EditFiles(ToolArgs):
+    """Replace `old` by `new` in one file. `old` must occur exactly once; the answer is a diff.
+
+    On a miss you are told the nearest lines; an edit that is already in place is said to be so.
+    """
+
+    tool = "edit_files"
+    reads_only = False
+    path: str
+    old: str = Field(min_length=1)
+    new: str
+
+
+class RunScript(ToolArgs):
+    """Run a command, or the text of a Python script, in the sandbox with the workspace as current folder.
+
+    No network. Environment: M3_WORKSPACE, M3_DATA, M3_TEMPLATES give the folders as paths. Give `command` or `script`.
+    Work of more than ten minutes is a job: use start_training.
+    """
+
+    tool = "run_script"
+    reads_only = False
+    command: str | None = None
+    """A bash command line, run with pipefail."""
+    script: str | None = None
+    """Python source; kept as `save_as` in the workspace when that is given."""
+    save_as: str | None = None
+    args: tuple[str, ...] = ()
+    seconds: float = Field(default=300, gt=0, le=600)
+
+
+class PreviewDirs(ToolArgs):
+    """Show the shape of a folder tree: for each level the number of folders and files, extensions and examples.
+
+    Works on a million files from a bounded sample and says what it skipped. Image files are opened for a few samples:
+    size, bit depth, spacing, orientation, intensities.
+    """
+
+    tool = "preview_dirs"
+    path: str = "/data"
+
+
+class PreviewFiles(ToolArgs):
+    """Summarise files: columns, types, distinct values and first rows of tables; shape of JSON; header and intensities
+    of images (NIfTI, DICOM, PNG, JPG, npy).
+    """
+
+    tool = "preview_files"
+    paths: tuple[str, ...] = Field(min_length=1, max_length=20)
+    rows: int = Field(default=5, ge=1, le=100)
+
+
+class ViewImage(ToolArgs):
+    """Render a three-plane PNG of an image or scan, with an optional mask as overlay, and its numbers."""
+
+    tool = "view_image"
+    reads_only = False
+    path: str
+    overlay: str | None = None
+
+
+class StartTraining(ToolArgs):
+    """Start a training job in the build workspace and go to sleep until it ends. Its end comes back as JobFinished.
+
+    Example: command ["python", "train.py", "--config", "config.yaml"].
+    """
+
+    tool = "start_training"
+    reads_only = False
+    command: tuple[str, ...] = Field(min_length=1)
+    seconds: float = Field(default=3600, gt=0)
+
+
+TOOLS: dict[str, type[ToolArgs]] = {
+    model.tool: model
+    for model in (
+        ListFiles,
+        ReadFiles,
+        CopyFiles,
+        WriteFiles,
+        EditFiles,
+        RunScript,
+        PreviewDirs,
+        PreviewFiles,
+        ViewImage,
+        StartTraining,
+    )
+}
+
+PROBES = ("verify_index", "verify_batches", "verify_package")
+"""Trusted code that the runner runs from its own image on behalf of a role's check; never offered to a core."""
+
+
+class ToolCall(Contract):
+    """A call for tool_runner, published to `tool.<class>.<run>`. The runner decides what is mounted, not the caller."""
+
+    call_id: Token
+    """`<run>-<role>-<turn>-<n>`: the same call keeps its id over every retry."""
+    run_id: RunId
+    role: Service
+    tool: str
+    """A name in TOOLS, or in PROBES."""
+    arguments: dict[str, JsonValue] = {}
+    reply: str
+    """Core NATS subject on which the result is also announced, so that nobody polls."""
+
+
+class ToolResult(Contract):
+    """Recorded once under the call's id and repeated on redelivery; never empty."""
+
+    call_id: Token
+    tool: str
+    ok: bool
+    summary: str = Field(min_length=1)
+    """What the core reads."""
+    data: dict[str, JsonValue] = {}
+    """The same as values, for code."""
+    truncated: bool = False
+    log: Ref | None = None
+    exit_code: int | None = None
+    seconds: float = 0.0
+    isolation: str = ""
+    """`bwrap`, `landlock`, `none`, or empty where nothing was executed."""
+
+
+CLASS_OF_ROLE: dict[AgentName, ToolClass] = {
+    "task_manager": "data",
+    "data_engineer": "data",
+    "module_architect": "build",
+    "model_trainer": "build",
+}
+
+AREA_OF_ROLE: dict[AgentName, str] = {
+    "task_manager": "plan",
+    "data_engineer": "data",
+    "module_architect": "build",
+    "model_trainer": "build",
+}
+"""Workspace of a role: the Module Architect's is handed on to the Model Trainer, the Data Engineer's to nobody."""

@@ -1,0 +1,101 @@
+"""Jobs (train, predict, pack) and the Model Trainer's answer."""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from shared.contracts.base import Contract, Event, Ref, RunId, Service, Spent, Token
+
+JobKind = Literal["train", "predict", "pack"]
+Outcome = Literal["ok", "failed", "timeout", "memory", "cancelled", "lost"]
+
+
+class JobSpec(Contract):
+    """Long work for a runner. Published to `tool.<class>.<run>`; its end is the event JobFinished.
+
+    `train` runs `command` in the build workspace; `predict` runs a package on sealed samples under opaque names;
+    `pack` copies a dataset's samples into the store: train and val rows to the bucket data, test rows to sealed.
+    """
+
+    job_id: Token
+    run_id: RunId
+    kind: JobKind
+    asked_by: Service
+    caused_by: str
+    """event_id that the asker was handling."""
+    command: tuple[str, ...] = ()
+    """argv inside the sandbox, for `train`."""
+    inputs: dict[str, Ref] = {}
+    """`predict`: package, samples (a PackList). `pack`: index."""
+    seconds: float = Field(default=3600, gt=0)
+    memory_mb: int = Field(default=8192, ge=64)
+
+
+class JobStarted(Event):
+    kind: Literal["JobStarted"] = "JobStarted"
+    job_id: Token
+    job: JobKind
+    attempt: int = 1
+    runner: str = ""
+    isolation: str = ""
+
+
+class JobProgress(Contract):
+    """Published to `log.<run>.<job>`; not part of the state."""
+
+    run_id: RunId
+    job_id: Token
+    step: int | None = None
+    epoch: float | None = None
+    epochs: float | None = None
+    loss: float | None = None
+    metric: float | None = None
+    metric_name: str | None = None
+    eta_seconds: float | None = None
+    gpu_memory_mb: float | None = None
+    text: str = ""
+
+
+class JobFinished(Event):
+    """Addressed to the service that asked for the job."""
+
+    kind: Literal["JobFinished"] = "JobFinished"
+    job_id: Token
+    job: JobKind
+    asked_by: Service
+    outcome: Outcome
+    exit_code: int | None = None
+    seconds: float = 0.0
+    gpu_seconds: float = 0.0
+    attempts: int = 1
+    isolation: str = ""
+    summary: str = ""
+    """Head and tail of the output, or the parsed cause of a failure."""
+    metrics: dict[str, JsonValue] = {}
+    """From `metrics.json` of the job; validation figures only."""
+    outputs: dict[str, Ref] = {}
+    """`train`: package (a folder manifest). `predict`: predictions. `pack`: packs (a PackList)."""
+    log: Ref | None = None
+
+    def recipient(self) -> str:
+        return self.asked_by
+
+
+class FinishedTraining(Contract):
+    """The Model Trainer's answer."""
+
+    job_id: Token
+    hyper_parameters: dict[str, JsonValue] = {}
+    notes: str = ""
+
+
+class TrainingFinished(Event):
+    kind: Literal["TrainingFinished"] = "TrainingFinished"
+    package: Ref
+    validation: dict[str, JsonValue]
+    hyper_parameters: dict[str, JsonValue] = {}
+    attempts: int = Field(ge=1)
+    gpu_seconds: float = 0.0
+    seconds: float = 0.0
+    notes: str = ""
+    spent: Spent = Spent()

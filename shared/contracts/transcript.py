@@ -1,0 +1,56 @@
+"""A role's transcript: one message a turn on `turn.<run>.<role>`, fenced on that subject."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from shared.contracts.base import AgentName, Contract, RunId, Spent
+from shared.contracts.tools import ToolResult
+
+
+class Call(Contract):
+    """One tool call that a core asks for. `name` is a tool or `submit_<answer>`."""
+
+    name: str
+    arguments: dict[str, JsonValue] = {}
+    provider_id: str = ""
+    """The model provider's id of the call, kept so that its protocol can be replayed."""
+
+
+class Turn(Contract):
+    """What a core decided; recorded before the first call is sent."""
+
+    type: Literal["turn"] = "turn"
+    run_id: RunId
+    role: AgentName
+    number: int = Field(ge=1)
+    at: datetime
+    core: str
+    text: str = ""
+    calls: tuple[Call, ...]
+    spent: Spent = Spent()
+
+
+class Observation(Contract):
+    """What came of a turn: one result a call, then what a check or an event had to say."""
+
+    type: Literal["observation"] = "observation"
+    run_id: RunId
+    role: AgentName
+    number: int
+    """Of the turn that it answers; 0 for the waking event."""
+    results: tuple[ToolResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Problems found by the check, budget warnings, nudges."""
+    event_id: str | None = None
+    """The event that woke the role, or that a job's end was told by."""
+    event: dict[str, JsonValue] | None = None
+
+
+Entry = Annotated[Turn | Observation, Field(discriminator="type")]
+_adapter: TypeAdapter[Turn | Observation] = TypeAdapter(Entry)
+
+
+def decode_entry(data: bytes) -> Turn | Observation:
+    return _adapter.validate_json(data)

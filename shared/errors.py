@@ -1,0 +1,53 @@
+"""The error tree. Each leaf tells a caller something different to do.
+
+M3Error
+├── UserError            the person can mend it; the message says how (HTTP 4xx, exit code 2)
+│   └── NotFound         no such run, dataset or artifact (HTTP 404)
+├── ToolRefused          the core can mend it; the text goes back as the tool's result
+├── ToolBroken           we have to mend it (disk full, GPU gone); ends the role's work
+├── Conflict             the run moved on since it was folded; fold again
+├── StaleTranscript      another replica holds this role's work; stop quietly
+├── ReplayMismatch       a core did not repeat the turns that are on record
+├── ServerUnfit          a server lacks something we rely on; the message names it
+└── PermissionDenied     the bus refused a subject to this service
+"""
+
+
+class M3Error(Exception):
+    """Root of all errors that this project raises on purpose."""
+
+
+class UserError(M3Error):
+    """The person's input cannot work; the message says what to do instead."""
+
+
+class NotFound(UserError):
+    """What was named does not exist."""
+
+
+class ToolRefused(M3Error):
+    """The call cannot be carried out as asked; the text says what the core can do about it."""
+
+
+class ToolBroken(M3Error):
+    """The runner cannot work; nothing that the core writes will help."""
+
+
+class Conflict(M3Error):
+    """An append lost the race for the head of a run or transcript."""
+
+
+class StaleTranscript(Conflict):
+    """Another replica of the role has written the next turn."""
+
+
+class ReplayMismatch(M3Error):
+    """The recorded turns are not those that this core produces."""
+
+
+class ServerUnfit(M3Error):
+    """A server does not honour a property that correctness rests on."""
+
+
+class PermissionDenied(M3Error):
+    """The bus refused the subject to this service's user."""

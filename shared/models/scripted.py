@@ -1,0 +1,53 @@
+"""Replays a recorded run: the turns of a transcript file, whatever the results are. For tests and demonstrations.
+
+The file is JSON Lines of `Turn` (written by `m3builder record RUN FILE`); only role, number, text and calls are used.
+"""
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from shared.agent.brief import Brief
+from shared.agent.core import Decision
+from shared.agent.role import Role
+from shared.contracts.transcript import Call, Observation, Turn, decode_entry
+from shared.errors import ReplayMismatch, UserError
+
+
+def read_transcript(path: Path) -> dict[str, list[Turn]]:
+    """Role -> its turns in order. Raises UserError when the file is missing or no transcript."""
+    try:
+        lines = path.read_bytes().splitlines()
+        entries = [decode_entry(line) for line in lines if line.strip()]
+    except OSError as error:
+        raise UserError(f"the transcript {path} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        raise UserError(f"{path} is no transcript: {error.errors()[0]['msg']}") from None
+    turns: dict[str, list[Turn]] = {}
+    for entry in entries:
+        if isinstance(entry, Turn):
+            turns.setdefault(entry.role, []).append(entry)
+    if not turns:
+        raise UserError(f"{path} holds no turns")
+    return turns
+
+
+class ScriptedCore:
+    def __init__(self, path: str) -> None:
+        self.name = f"scripted:{path}"
+        self._turns = read_transcript(Path(path))
+
+    async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
+        done = segment[-1].number  # turns on record so far, over all orders
+        recorded = self._turns.get(role.name, [])
+        if done >= len(recorded):
+            raise ReplayMismatch(
+                f"the transcript has {len(recorded)} turns of {role.name}; turn {done + 1} was asked for"
+            )
+        turn = recorded[done]
+        return Decision(calls=tuple(_rebind(call, turn.run_id, brief.run_id) for call in turn.calls), text=turn.text)
+
+
+def _rebind(call: Call, old_run: str, new_run: str) -> Call:
+    """Ids of the recorded run (in job ids, for instance) become those of this one."""
+    return Call.model_validate_json(call.model_dump_json().replace(old_run, new_run))

@@ -1,0 +1,55 @@
+"""What goes wrong between us and an object store, said as one of our errors with what to do."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shared.errors import M3Error, NotFound, ToolBroken, UserError
+
+_CREDENTIALS = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidSecurity", "ExpiredToken"}
+_MISSING = {"NoSuchKey", "NoSuchBucket", "NoSuchVersion"}
+_FULL = {"XMinioStorageFull", "QuotaExceeded", "InsufficientStorage", "XAmzQuotaExceeded"}
+
+
+@contextmanager
+def explained(what: str, endpoint: str) -> Iterator[None]:
+    """Translate errors of minio-py, urllib3 and the local disk; `what` says what was being done."""
+    from minio.error import MinioException, S3Error
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except M3Error:
+        raise
+    except S3Error as error:
+        raise _of_server(error.code or "", error.message or "", what, endpoint) from None
+    except MinioException as error:
+        raise ToolBroken(f"{what}: {endpoint} answered, but not as an S3 server does: {error}") from None
+    except HTTPError as error:
+        cause = getattr(error, "reason", None) or error
+        raise ToolBroken(
+            f"{what}: the object store at {endpoint} does not answer ({cause}). "
+            "Start it (`m3builder up` starts the embedded one) or correct M3_S3_ENDPOINT."
+        ) from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ToolBroken(f"{what}: the local disk is full ({error.filename or ''}). Free some space.") from None
+        raise
+
+
+def _of_server(code: str, message: str, what: str, endpoint: str) -> M3Error:
+    if code in _CREDENTIALS:
+        return UserError(
+            f"{what}: the object store at {endpoint} refused the credentials ({code}). "
+            "Set M3_S3_ACCESS_KEY and M3_S3_SECRET_KEY to a key that may read and write our buckets."
+        )
+    if code in _MISSING:
+        return NotFound(f"{what}: it is not in the object store at {endpoint} ({code}).")
+    if code == "RequestTimeTooSkewed":
+        return UserError(f"{what}: this machine's clock and that of {endpoint} differ too much. Set the clocks.")
+    if code in _FULL:
+        return ToolBroken(f"{what}: the object store at {endpoint} is full ({code}). Give it more space.")
+    return ToolBroken(
+        f"{what}: the object store at {endpoint} failed ({code}: {message}). "
+        "Look at its log; a full disk shows here too."
+    )

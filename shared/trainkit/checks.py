@@ -1,0 +1,109 @@
+"""What is looked at before a training starts: all of it at once, with sample ids, and nothing is written."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from shared.trainkit.index import labels_of
+
+Row = Mapping[str, Any]
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    where: str
+    """A sample id, or what the whole is called: `train_index.jsonl`."""
+    text: str
+
+
+class DataProblems(Exception):
+    """`problems` is complete; the message shows the first twenty."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        lines = [f"- {problem.where}: {problem.text}" for problem in self.problems[:_SHOWN]]
+        more = len(self.problems) - _SHOWN
+        super().__init__(
+            "\n".join([f"{len(self.problems)} problem(s) in the data; nothing was trained:", *lines])
+            + (f"\n... and {more} more" if more > 0 else "")
+        )
+
+
+class TrainingFailed(Exception):
+    """The training cannot go on; the text says what happened and, on a second line, what to change."""
+
+
+def patients_on_both_sides(rows: Iterable[Row]) -> list[str]:
+    """Patients that stand in more than one split."""
+    splits: dict[str, set[str]] = {}
+    for row in rows:
+        splits.setdefault(str(row["patient"]), set()).add(str(row["split"]))
+    return sorted(patient for patient, found in splits.items() if len(found) > 1)
+
+
+def split_problems(rows: Sequence[Row], index: str) -> list[Problem]:
+    """No training rows, no validation rows, or a patient on both sides. Test rows have no place here either."""
+    counts = Counter(str(row["split"]) for row in rows)
+    problems = []
+    if not counts["train"]:
+        problems.append(Problem(index, "there is no row with split train"))
+    if not counts["val"]:
+        problems.append(
+            Problem(index, "there is no row with split val; give some training patients' rows the split val")
+        )
+    if counts["test"]:
+        problems.append(Problem(index, f"{counts['test']} rows have split test; test samples are not for training"))
+    problems += [
+        Problem(f"patient {patient}", "stands on both sides of the split; keep each patient on one side")
+        for patient in patients_on_both_sides(rows)
+    ]
+    return problems
+
+
+def label_problems(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
+    """Labels that the label map does not hold, rows without one, splits in which one class only is left."""
+    problems = []
+    several = any(isinstance(row["label"], list | tuple) and len(row["label"]) != 1 for row in rows)
+    for row in rows:
+        found = labels_of(row)
+        if row["label"] is None:
+            problems.append(Problem(str(row["sample_id"]), "has no label"))
+        problems += [
+            Problem(
+                str(row["sample_id"]), f"has the label {label!r}, which is not in the label map ({', '.join(names)})"
+            )
+            for label in found
+            if label not in names
+        ]
+    if len(names) < 2 and not several:
+        problems.append(Problem("label map", f"names {len(names)} class; a diagnosis needs at least two"))
+    for split in () if several else ("train", "val"):
+        present = {label for row in rows if row["split"] == split for label in labels_of(row)}
+        if len(present) == 1:
+            problems.append(
+                Problem(f"split {split}", f"holds the class {present.pop()!r} only; nothing can be told apart")
+            )
+    return problems
+
+
+def read_all(rows: Sequence[Row], read: Callable[[Row], object], threads: int = 2) -> list[Problem]:
+    """Call `read` on each row; what it raises as ValueError or OSError becomes a problem of that sample."""
+
+    def attempt(row: Row) -> Problem | None:
+        try:
+            read(row)
+        except (ValueError, OSError) as error:
+            return Problem(str(row["sample_id"]), str(error) or type(error).__name__)
+        return None
+
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        return [problem for problem in pool.map(attempt, rows) if problem is not None]
+
+
+def refuse(problems: Sequence[Problem]) -> None:
+    """Raises DataProblems if there are any."""
+    if problems:
+        raise DataProblems(problems)

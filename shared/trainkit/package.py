@@ -1,0 +1,229 @@
+"""A delivered model: a folder that explains itself and runs without anything of ours.
+
+`model.safetensors, config.json, label_map.json, predict.py` and the files it imports, `metadata.json` (fields of a
+MONAI bundle), `environment.txt`, `MODEL_CARD.md`, `SHA256SUMS`.
+"""
+
+import hashlib
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata as installed
+from pathlib import Path
+from typing import Any
+
+from shared.trainkit.progress import write_json, write_text
+
+OURS = re.compile(r"^\s*(?:from|import)\s+(?:shared|services|m3bench)\b", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PackageFacts:
+    """What is recorded about a model; card and metadata state these facts and nothing else."""
+
+    task: str
+    label_names: Sequence[str]
+    input_text: str
+    """What one INPUT of predict.py is, with its axis order."""
+    input_shape: Sequence[int]
+    """As the network sees it, channel first, without the batch axis."""
+    counts: Mapping[str, Mapping[str, int]]
+    """split -> class -> samples."""
+    metric_name: str
+    metrics: Mapping[str, float | None]
+    """On the validation part."""
+    model: str
+    parameters: int
+    epochs: float
+    seconds: float
+    device: str
+    value_range: Sequence[float] = (-5.0, 5.0)
+    output: str = "probabilities"
+    limits: Sequence[str] = ()
+    """Sentences for the card's section on limits."""
+
+
+def write_package(
+    folder: Path,
+    *,
+    code: Sequence[Path],
+    imports: Sequence[str],
+    save_weights: Callable[[Path], None],
+    config: Mapping[str, Any],
+    facts: PackageFacts,
+) -> None:
+    """Write the package next to `folder` under another name and put it there whole, in place of an earlier one.
+
+    `code` are the files that are exported, predict.py among them; `imports` the distributions that they need;
+    `save_weights(path)` writes a safetensors file. Raises ValueError when the code imports anything of ours.
+    """
+    if "predict.py" not in {file.name for file in code}:
+        raise ValueError("a package needs predict.py")
+    for file in code:
+        if found := OURS.search(file.read_text(encoding="utf-8")):
+            raise ValueError(f"{file.name} has `{found.group().strip()}`; the package must run without it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        draft.chmod(0o755)
+        save_weights(draft / "model.safetensors")
+        (draft / "model.safetensors").chmod(0o644)
+        for file in code:
+            write_text(draft / file.name, file.read_text(encoding="utf-8"))
+        write_json(draft / "config.json", config)
+        write_json(draft / "label_map.json", {"names": list(facts.label_names)})
+        versions = pinned(imports)
+        write_json(draft / "metadata.json", bundle_metadata(facts, versions))
+        lines = [f"# Python {platform.python_version()}", *(f"{name}=={version}" for name, version in versions.items())]
+        write_text(draft / "environment.txt", "\n".join(lines) + "\n")
+        write_text(draft / "MODEL_CARD.md", model_card(facts))
+        write_text(draft / "SHA256SUMS", checksums(draft))
+        swap(draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def swap(draft: Path, folder: Path) -> None:
+    """Put `draft` in the place of `folder`; only an earlier package is ever replaced."""
+    if not folder.exists():
+        draft.replace(folder)
+        return
+    if not (folder / "SHA256SUMS").exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} exists and is no package; it is left alone")
+    old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
+    folder.replace(old / folder.name)
+    draft.replace(folder)
+    shutil.rmtree(old)
+
+
+def checksums(folder: Path) -> str:
+    """`sha256sum` format over every file but SHA256SUMS itself."""
+    files = sorted(item for item in folder.rglob("*") if item.is_file() and item.name != "SHA256SUMS")
+    return "".join(
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(folder).as_posix()}\n" for file in files
+    )
+
+
+def checksum_faults(folder: Path) -> list[str]:
+    """Files that differ from SHA256SUMS, are missing or are not listed."""
+    listed = {}
+    if not (folder / "SHA256SUMS").is_file():
+        return ["SHA256SUMS is missing"]
+    for line in (folder / "SHA256SUMS").read_text().splitlines():
+        digest, _, name = line.partition("  ")
+        listed[name] = digest
+    faults = []
+    for name, digest in listed.items():
+        if not (folder / name).is_file():
+            faults.append(f"{name} is missing")
+        elif hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+            faults.append(f"{name} is not the file that was packaged")
+    return faults
+
+
+def pinned(imports: Sequence[str]) -> dict[str, str]:
+    """Distribution -> version as installed, build tags such as +cpu cut off."""
+    return {name: installed.version(name).partition("+")[0] for name in imports}
+
+
+def bundle_metadata(facts: PackageFacts, versions: Mapping[str, str]) -> dict[str, Any]:
+    labels = list(facts.label_names)
+    return {
+        "schema": "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/meta_schema_20240725.json",
+        "version": "1.0.0",
+        "changelog": {"1.0.0": "first packaged"},
+        "monai_version": versions.get("monai", ""),
+        "pytorch_version": versions.get("torch", ""),
+        "numpy_version": versions.get("numpy", ""),
+        "required_packages_version": {k: v for k, v in versions.items() if k not in ("monai", "torch", "numpy")},
+        "name": f"{facts.task} ({', '.join(labels)})" if labels else facts.task,
+        "task": facts.task,
+        "description": f"{facts.model} trained for {facts.task}; see MODEL_CARD.md.",
+        "authors": "built with M3Builder",
+        "copyright": "see the operator of this installation",
+        "intended_use": "Research and evaluation. Not a medical device; not cleared for clinical decisions.",
+        "eval_metrics": {key: value for key, value in facts.metrics.items() if value is not None},
+        "network_data_format": {
+            "inputs": {
+                "image": {
+                    "type": "image",
+                    "format": "magnitude",
+                    "num_channels": int(facts.input_shape[0]),
+                    "spatial_shape": [int(size) for size in facts.input_shape[1:]],
+                    "dtype": "float32",
+                    "value_range": list(facts.value_range),
+                    "is_patch_data": False,
+                    "channel_def": {"0": "image"},
+                }
+            },
+            "outputs": {
+                "pred": {
+                    "type": facts.output,
+                    "format": "classes",
+                    "num_channels": len(labels),
+                    "spatial_shape": [],
+                    "dtype": "float32",
+                    "value_range": [0, 1],
+                    "is_patch_data": False,
+                    "channel_def": {str(number): name for number, name in enumerate(labels)},
+                }
+            },
+        },
+    }
+
+
+def model_card(facts: PackageFacts) -> str:
+    classes = sorted({name for found in facts.counts.values() for name in found}, key=_order(facts.label_names))
+    splits = list(facts.counts)
+    table = [f"| class | {' | '.join(splits)} |", f"| --- |{' ---: |' * len(splits)}"]
+    table += [f"| {name} | {' | '.join(str(facts.counts[s].get(name, 0)) for s in splits)} |" for name in classes]
+    figures = [
+        f"| {name}{' (chose the weights)' if name == facts.metric_name else ''} | "
+        f"{'not defined' if value is None else format(value, '.3f')} |"
+        for name, value in facts.metrics.items()
+    ]
+    limits = [
+        "The figures above come from the validation part, on which the weights were chosen: expect less on new data.",
+        "Nothing is recorded about other scanners, sites, protocols or populations than those of the training data.",
+        "Not a medical device; not cleared for clinical decisions.",
+        *facts.limits,
+    ]
+    return "\n".join(
+        [
+            f"# Model card: {facts.task}",
+            "",
+            f"Packaged {datetime.now(UTC).date().isoformat()}.",
+            f"Network: {facts.model}, {facts.parameters:,} parameters.",
+            f"It sees {' x '.join(str(size) for size in facts.input_shape)} values, channel first.",
+            f"Training: {facts.epochs:g} epochs, {facts.seconds:.0f} s on {facts.device}.",
+            "",
+            "## Input and output",
+            facts.input_text,
+            f"Labels: {', '.join(facts.label_names)}." if facts.label_names else "",
+            "",
+            "## Samples",
+            *table,
+            "",
+            "## Validation",
+            "| metric | value |",
+            "| --- | ---: |",
+            *figures,
+            "",
+            "## Limits",
+            *(f"- {limit}" for limit in limits),
+            "",
+            "## Use",
+            "`python predict.py INPUT... --output DIR` writes `DIR/predictions.json`;",
+            "`environment.txt` names what it imports.",
+            "",
+        ]
+    )
+
+
+def _order(names: Sequence[str]) -> Callable[[str], tuple[int, str]]:
+    known = {name: number for number, name in enumerate(names)}
+    return lambda name: (known.get(name, len(known)), name)

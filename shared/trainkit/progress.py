@@ -1,0 +1,109 @@
+"""What a training leaves behind while it runs and at its end: `progress.jsonl`, `metrics.json`."""
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+Json = Any
+
+
+def write_json(path: Path, value: Json) -> None:
+    """Whole or not at all, readable by other users. NaN and infinity become null: JSON has none."""
+    write_text(path, json.dumps(plain(value), indent=1, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    Path(name).chmod(0o644)
+    Path(name).replace(path)
+
+
+def plain(value: Json) -> Json:
+    """The same with NumPy scalars as numbers and without NaN."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, str | bytes):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class ProgressFile:
+    """Appends one JSON object a line and flushes it, so that a reader or a successor after kill -9 sees every line.
+
+    Fields are those of the contract JobProgress without the ids: step, epoch, epochs, loss, metric, metric_name,
+    eta_seconds, gpu_memory_mb, text. None is left out.
+    """
+
+    FIELDS = ("step", "epoch", "epochs", "loss", "metric", "metric_name", "eta_seconds", "gpu_memory_mb", "text")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A line that a killed writer left unfinished must not swallow our first one.
+        if path.exists() and path.stat().st_size and not path.read_bytes().endswith(b"\n"):
+            with path.open("a") as file:
+                file.write("\n")
+
+    def write(self, **fields: Json) -> None:
+        unknown = sorted(set(fields) - set(self.FIELDS))
+        if unknown:
+            raise ValueError(f"a progress line has no field {', '.join(unknown)}")
+        line = {key: value for key, value in plain(fields).items() if value is not None}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.flush()
+
+
+def read_progress(path: Path) -> list[dict[str, Json]]:
+    """All whole lines; a line torn by a kill is passed over."""
+    lines = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return lines
+
+
+def write_metrics(
+    path: Path,
+    *,
+    metrics: Mapping[str, float | None],
+    metric_name: str,
+    epochs: float,
+    seconds: float,
+    samples: Mapping[str, int],
+    device: str,
+    parameters: int,
+    more: Mapping[str, Json] | None = None,
+) -> None:
+    """Validation figures only: nobody here has seen a test sample.
+
+    `metrics` of the delivered weights, `metric_name` the one that chose them, `samples` split -> count.
+    """
+    if metric_name not in metrics:
+        raise ValueError(f"metrics lacks {metric_name}, the metric that chose the weights")
+    write_json(
+        path,
+        {
+            "split": "val",
+            "metrics": dict(metrics),
+            "metric_name": metric_name,
+            "metric": metrics[metric_name],
+            "epochs": epochs,
+            "seconds": round(seconds, 1),
+            "samples": dict(samples),
+            "device": device,
+            "parameters": parameters,
+            **(more or {}),
+        },
+    )

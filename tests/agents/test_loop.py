@@ -1,0 +1,232 @@
+"""The loop over a real bus. The test plays the runner and, where it matters, the core."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from shared.agent.brief import Brief, make_brief, order_for
+from shared.agent.calls import call, submit
+from shared.agent.core import Decision
+from shared.agent.desk import Desk
+from shared.agent.loop import GaveUp, OutOfBudget, run_agent
+from shared.agent.role import Facts, Probe, Role, Submission
+from shared.bus import Bus
+from shared.contracts.base import Event, Spent, new_run_id
+from shared.contracts.runs import Budget, DataCard, Infeasibility, Infeasible, RunRequested, TaskPlan, TaskPlanned
+from shared.contracts.state import RunState
+from shared.contracts.tools import ReadFiles, RunScript, StartTraining, ToolCall, ToolResult
+from shared.contracts.training import JobFinished, JobSpec
+from shared.contracts.transcript import Call, Observation, Turn
+from shared.errors import ReplayMismatch, StaleTranscript
+from shared.models.playbook import PlaybookCore
+
+ANSWER = Infeasibility(reason="one class only", evidence={"labels": ["a"]})
+
+
+class Killed(BaseException):
+    """The process is gone: nothing of ours may catch it."""
+
+
+def check(answer: Infeasibility, facts: Facts, brief: Brief) -> list[str]:
+    return [] if facts.get("ok") else [str(facts.get("why", "the probe found nothing"))]
+
+
+def said(answer: Infeasibility, facts: Facts, brief: Brief, state: RunState, spent: Spent) -> Event:
+    return Infeasible.make(run_id=brief.run_id, sender="data_engineer", cause=brief.order, finding=answer, spent=spent)
+
+
+def role(playbook: Callable | None = None) -> Role:
+    return Role(
+        name="data_engineer",
+        tools=(ReadFiles, RunScript, StartTraining),
+        submissions=(
+            Submission(
+                "declare_infeasible", Infeasibility, check, said, lambda answer, brief: Probe("verify_index", ())
+            ),
+        ),
+        prompt=Path("prompt.md"),
+        playbook=playbook or (lambda brief: iter(())),
+    )
+
+
+class Script:
+    """A core that says what the test tells it, one turn after the other, from the number of turns on record."""
+
+    name = "test"
+
+    def __init__(self, *turns: tuple[Call, ...]) -> None:
+        self.turns = turns
+        self.asked = 0
+
+    async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
+        self.asked += 1
+        return Decision(calls=self.turns[segment[-1].number])
+
+
+class Runner:
+    """Answers calls with what the test put under the tool's name, and counts them."""
+
+    def __init__(self, **answers: dict) -> None:
+        self.answers = answers
+        self.calls: list[ToolCall] = []
+        self.jobs: list[JobSpec] = []
+        self.has_job = asyncio.Event()
+
+    async def on_call(self, made: ToolCall) -> ToolResult:
+        self.calls.append(made)
+        data = self.answers.get(made.tool, {})
+        return ToolResult(call_id=made.call_id, tool=made.tool, ok=True, summary="done", data=data)
+
+    async def on_job(self, job: JobSpec, attempt: int) -> None:
+        self.jobs.append(job)
+        self.has_job.set()
+
+
+@contextlib.asynccontextmanager
+async def serving(bus: Bus, runner: Runner) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    tasks = [
+        asyncio.create_task(bus.serve_tools(name, runner.on_call, runner.on_job, 1, stop)) for name in ("data", "train")
+    ]
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(*tasks)
+
+
+async def planned(bus: Bus, **budget: int) -> RunState:
+    run_id = new_run_id()
+    asked = RunRequested.make(
+        run_id=run_id, sender="gateway", cause=None, requirement="a model", budget=Budget(**budget)
+    )
+    await bus.append(asked)
+    plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
+    card = DataCard(dataset_id="d", name="d", description="d", path="/d")
+    return await bus.append(TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card))
+
+
+def desk_for(bus: Bus, state: RunState, its: Role | None = None) -> Desk:
+    order = order_for("data_engineer", state)
+    assert order is not None
+    return Desk(bus, its or role(), make_brief("data_engineer", order, state, (), 60))
+
+
+READ = (call(ReadFiles(paths=("a.txt",))),)
+SUBMIT = (submit("declare_infeasible", ANSWER),)
+
+
+async def test_a_submission_that_passes_its_check_ends_the_work(bus: Bus) -> None:
+    state = await planned(bus)
+    runner = Runner(verify_index={"ok": True})
+    async with serving(bus, runner):
+        accepted = await run_agent(desk_for(bus, state), Script(READ, SUBMIT))
+    assert accepted is not None and accepted.answer["reason"] == ANSWER.reason
+    assert (accepted.spent.turns, accepted.spent.actions) == (2, 2)
+    assert [made.tool for made in runner.calls] == ["read_files", "verify_index"]
+
+
+async def test_problems_and_wrong_calls_come_back_as_observations(bus: Bus) -> None:
+    state = await planned(bus)
+    runner = Runner(verify_index={"ok": False, "why": "two patients cross"})
+    wrong = (Call(name="fly"), Call(name="read_files", arguments={"path": "x"}), *SUBMIT)
+    desk = desk_for(bus, state)
+    async with serving(bus, runner):
+        with pytest.raises(IndexError):  # the script has no third turn
+            await run_agent(desk, Script(wrong, ()))
+    told = [entry for entry in desk.entries if isinstance(entry, Observation)][1]
+    assert [result.ok for result in told.results] == [False, False, False]
+    assert "yours are: read_files" in told.results[0].summary
+    assert "paths" in told.results[1].summary
+    assert "two patients cross" in told.results[2].summary
+    assert "no tool" in desk.entries[-1].notes[0]  # the empty turn
+
+
+async def test_a_killed_agent_goes_on_where_its_transcript_stops(bus: Bus) -> None:
+    state = await planned(bus)
+    runner = Runner(verify_index={"ok": True})
+
+    class Dies(Script):
+        async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
+            if segment[-1].number == 1:
+                raise Killed
+            return await super().decide(role, brief, segment)
+
+    async with serving(bus, runner):
+        with pytest.raises(Killed):
+            await run_agent(desk_for(bus, state), Dies(READ, SUBMIT))
+        core = Script(READ, SUBMIT)
+        accepted = await run_agent(desk_for(bus, state), core)
+    assert accepted is not None
+    assert core.asked == 1, "the first turn is on record and is not decided again"
+    assert [made.tool for made in runner.calls] == ["read_files", "verify_index"], "no call was carried out twice"
+
+
+async def test_of_two_replicas_one_goes_on(bus: Bus) -> None:
+    state = await planned(bus)
+    first, second = desk_for(bus, state), desk_for(bus, state)
+    await first.open()
+    await second.open()
+    turn = Turn(run_id=state.run_id, role="data_engineer", number=1, at=state.planned.at, core="test", calls=READ)
+    await first.record(turn)
+    with pytest.raises(StaleTranscript):
+        await second.record(turn)
+
+
+async def test_the_budget_of_actions_ends_the_work(bus: Bus) -> None:
+    state = await planned(bus, actions=2)
+    async with serving(bus, Runner()):
+        with pytest.raises(OutOfBudget, match="2 actions"):
+            await run_agent(desk_for(bus, state), Script(READ, READ, READ))
+
+
+async def test_repeating_oneself_is_told_and_then_ends(bus: Bus) -> None:
+    state = await planned(bus)
+    desk = desk_for(bus, state)
+    async with serving(bus, Runner()):
+        with pytest.raises(GaveUp):
+            await run_agent(desk, Script(*[READ] * 10))
+    notes = [note for entry in desk.entries if isinstance(entry, Observation) for note in entry.notes]
+    assert any("3 times" in note for note in notes)
+
+
+async def test_a_role_sleeps_on_its_job_and_is_woken_by_its_end(bus: Bus) -> None:
+    state = await planned(bus)
+    start = (call(StartTraining(command=("python", "train.py"), seconds=5)),)
+    runner = Runner(verify_index={"ok": True})
+    async with serving(bus, runner):
+        core = Script(start, SUBMIT)
+        assert await run_agent(desk_for(bus, state), core) is None
+        assert await run_agent(desk_for(bus, state), core) is None, "nothing has happened yet"
+        assert core.asked == 1
+        await runner.has_job.wait()
+        job = runner.jobs[0]
+        await bus.append(
+            JobFinished.make(
+                run_id=state.run_id, sender="tool_runner", cause=job.caused_by, salt=job.job_id, job_id=job.job_id,
+                job="train", asked_by="data_engineer", outcome="ok",
+            )
+        )  # fmt: skip
+        assert await run_agent(desk_for(bus, state), core) is not None
+    assert len(runner.jobs) == 1
+
+
+async def test_a_changed_playbook_is_noticed_and_not_followed(bus: Bus) -> None:
+    state = await planned(bus)
+
+    def first(brief: Brief):
+        yield READ
+        raise Killed
+
+    def changed(brief: Brief):
+        yield (call(ReadFiles(paths=("b.txt",))),)
+        yield SUBMIT
+
+    async with serving(bus, Runner()):
+        with pytest.raises(Killed):
+            await run_agent(desk_for(bus, state, role(first)), PlaybookCore())
+        with pytest.raises(ReplayMismatch, match="was it changed"):
+            await run_agent(desk_for(bus, state, role(changed)), PlaybookCore())

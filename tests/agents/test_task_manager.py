@@ -1,0 +1,81 @@
+"""Choosing a dataset from what texts say."""
+
+import pytest
+
+from services.task_manager.facets import read_facets
+from services.task_manager.keeper import keep
+from services.task_manager.playbook import acceptable, caps, choose, wanted_labels
+from shared.contracts.runs import CancelRequested, DataCard, RoleFailed, RunRequested
+from shared.contracts.state import fold
+
+
+def card(name: str, description: str, here: bool = True) -> DataCard:
+    return DataCard(dataset_id=name, name=name, description=description, path="/x" if here else None)
+
+
+CARDS = (
+    card("alpha", "alpha is a 3D MRI disease diagnosis dataset of the brain in .pt format."),
+    card("beta", "beta is a 3D CT disease diagnosis dataset that contains sub-folders named after the class."),
+    card("gamma", "gamma is a 2D CT disease diagnosis dataset of the kidney as JPG slices."),
+    card("delta", "delta is a 3D CT organ segmentation dataset of the abdomen."),
+    card("epsilon", "epsilon is a 2D chest X-ray report generation dataset."),
+    card("zeta", "zeta is a 3D chest CT anomaly detection dataset: infection masks of covid-19."),
+)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "chosen"),
+    [
+        ("I want to train a model for disease diagnosis using 3D CT images.", "beta"),
+        ("build a model for covid-19 / pneumonia classification from 3D chest CT", "beta"),
+        ("Segment the abdominal organs in contrast CT.", "delta"),
+        ("Write the findings section of a radiology report from chest radiographs", "epsilon"),
+        ("segment covid lesions in CT volumes", "zeta"),
+        ("diagnose kidney disease from 2D CT slices", "gamma"),
+        ("classify brain MRI volumes by stage of dementia", "alpha"),
+        ("Grade skin lesions in dermatoscopy photographs.", None),
+        ("Classify ultrasound images of the thyroid", None),
+    ],
+)
+def test_the_card_that_says_what_is_asked_is_taken(requirement: str, chosen: str | None) -> None:
+    found, refused = choose(requirement, CARDS, {})
+    assert (found.dataset_id if found else None) == chosen
+    assert {item.dataset_id for item in refused} == {item.dataset_id for item in CARDS} - {chosen}
+    assert all(item.reason for item in refused)
+
+
+def test_a_card_without_data_is_named_but_not_taken() -> None:
+    cards = (card("one", "one is a 3D CT disease diagnosis dataset", here=False), *CARDS[2:3])
+    found, refused = choose("disease diagnosis from 3D CT", cards, {})
+    assert found is None
+    assert "not on this system" in next(item.reason for item in refused if item.dataset_id == "one")
+
+
+def test_caps_and_labels_are_read_from_free_text() -> None:
+    text = "only samples with these labels should be used: ['AD','MCI','CN']! And you should use at most 1000 samples"
+    assert wanted_labels(text) == ("AD", "MCI", "CN")
+    assert caps(text + " for training and 200 for testing. keep classes balanced!") == (1000, 200)
+    assert caps("<=80 train / 20 test") == (80, 20)
+    assert caps("no caps here, 300 patients trained in 2 centres") == (None, None)
+
+
+def test_a_floor_in_the_request_is_kept() -> None:
+    given = acceptable("AUC of at least 0.9 please", CARDS[0], "auc_macro")
+    assert given is not None and (given.floor, given.source) == (0.9, "request")
+    percent = acceptable("accuracy over 85 %", CARDS[0], "accuracy")
+    assert percent is not None and percent.floor == pytest.approx(0.85)
+
+
+def test_stated_dimension_outweighs_an_implied_one() -> None:
+    assert read_facets("a 2D MRI dataset with volumes").dimensions == {2}
+
+
+def test_the_keeper_ends_what_nobody_else_ends() -> None:
+    asked = RunRequested.make(run_id="r1", sender="gateway", cause=None, requirement="x")
+    assert keep(fold("r1", [(1, asked)])) is None
+    failed = RoleFailed.make(run_id="r1", sender="scorer", cause=asked, end="failed_gate", gate="lock", reason="why")
+    end = keep(fold("r1", [(1, asked), (2, failed)]))
+    assert end is not None and (end.end, end.gate, end.reason) == ("failed_gate", "lock", "why")
+    cancelled = keep(fold("r1", [(1, asked), (2, CancelRequested.make(run_id="r1", sender="gateway", cause=asked))]))
+    assert cancelled is not None and cancelled.end == "cancelled"
+    assert keep(fold("r1", [(1, asked), (2, failed), (3, end)])) is None

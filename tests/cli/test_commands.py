@@ -1,0 +1,160 @@
+"""The command against a real gateway: exit codes, plain sentences, and packages that land whole or not at all."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shared.bus import Bus
+from shared.contracts.runs import RunFinished
+from shared.embedded.nats import free_port
+from shared.settings import Settings
+from shared.store import Store
+
+
+@pytest.fixture
+def own(settings: Settings, tmp_path: Path) -> Settings:
+    root = tmp_path / "data"
+    (root / "chest").mkdir(parents=True)
+    (root / "chest" / "slice.png").write_bytes(b"x")
+    return settings.model_copy(update={"gateway_url": f"http://127.0.0.1:{free_port()}", "data_roots": (root,)})
+
+
+@pytest.fixture
+def environment(own: Settings) -> dict[str, str]:
+    return dict(os.environ) | {
+        "M3_HOME": str(own.home),
+        "M3_NATS_URL": own.nats_url,
+        "M3_S3_ENDPOINT": own.s3_endpoint,
+        "M3_S3_ACCESS_KEY": own.s3_access_key,
+        "M3_S3_SECRET_KEY": own.s3_secret_key.get_secret_value(),
+        "M3_GATEWAY_URL": own.gateway_url,
+        "M3_DATA_ROOTS": json.dumps([str(root) for root in own.data_roots]),
+        "M3_READY_FILE": str(own.home / "gateway.ready"),
+        "M3_ACK_WAIT_SECONDS": "3",
+        "COLUMNS": "160",
+    }
+
+
+@pytest.fixture
+def gateway(own: Settings, environment: dict[str, str]) -> Iterator[None]:
+    with (own.home / "gateway.log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-m", "services.gateway"], env=environment, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 30
+        while not (own.home / "gateway.ready").exists():
+            assert process.poll() is None and time.monotonic() < deadline, (own.home / "gateway.log").read_text()
+            time.sleep(0.05)
+        yield
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def call(environment: dict[str, str], *arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "services.gateway.cli", *arguments],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    told = done.stdout + done.stderr
+    assert done.returncode == code, told
+    assert "Traceback" not in told
+    return told
+
+
+def test_without_a_gateway_one_sentence_says_what_to_do(environment: dict[str, str]) -> None:
+    assert "m3builder up" in call(environment, "runs", code=1)
+    assert "stopped" in call(environment, "status", code=1)
+    assert "never started" in call(environment, "logs", "scorer", code=2)
+    assert "no service 'nobody'" in call(environment, "logs", "nobody", code=2)
+    assert "down" in call(environment, "down")
+
+
+@pytest.mark.usefixtures("gateway")
+def test_wrong_input_is_exit_code_2(environment: dict[str, str], own: Settings, tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    assert "Say in a sentence" in call(environment, "run", " ", code=2)
+    assert "no core" in call(environment, "run", "x", "--core", "gpt", code=2)
+    assert "cannot be read" in call(environment, "dataset", "add", "--card", str(card), code=2)
+    card.write_text("{")
+    assert "is not JSON" in call(environment, "dataset", "add", str(own.data_roots[0]), "--card", str(card), code=2)
+    card.write_text('{"dataset name": "A", "dataset description": "B"}')
+    assert "dataset path" in call(environment, "dataset", "add", "--card", str(card), code=2)
+    card.write_text('{"dataset name": "A", "dataset description": "B", "dataset path": "/nowhere"}')
+    assert "does not exist" in call(environment, "dataset", "add", "--card", str(card), code=2)
+    assert "outside the data roots" in call(environment, "dataset", "add", "/usr", "--card", str(card), code=2)
+    assert "no run" in call(environment, "watch", "nope", code=2)
+    assert "no run" in call(environment, "fetch", "nope", str(tmp_path / "new"), code=2)
+    assert not (tmp_path / "new").exists()
+    assert "ok" not in call(environment, "dataset", "list")
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_dataset_is_registered_with_its_real_folder(
+    environment: dict[str, str], own: Settings, tmp_path: Path
+) -> None:
+    card = tmp_path / "card.json"
+    card.write_text('{"dataset_name": "Chest CLI", "dataset_description": "CT", "dataset_path": "/placeholder"}')
+    assert "chest-cli" in call(environment, "dataset", "add", str(own.data_roots[0] / "chest"), "--card", str(card))
+    assert str(own.data_roots[0] / "chest") in call(environment, "dataset", "list")
+    call(environment, "dataset", "add", "--card", str(card), "--without-data")
+    assert "(not here)" in call(environment, "dataset", "list")
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_run_is_followed_to_its_end_and_its_package_fetched(
+    environment: dict[str, str], own: Settings, tmp_path: Path
+) -> None:
+    store = Store.connect(own)
+    store.ensure_buckets()
+    made = tmp_path / "made"
+    (made / "weights").mkdir(parents=True)
+    (made / "predict.py").write_text("print(1)\n")
+    (made / "weights" / "w.bin").write_bytes(b"\1" * 100_000)
+    package = store.put_folder("packages", made)
+    run_id = call(environment, "run", "classify chest CT", "--detach").strip()
+    assert run_id in call(environment, "runs")
+
+    async def end() -> None:
+        bus = await Bus.connect(own, "task_manager")
+        await bus.append(
+            RunFinished.make(
+                run_id=run_id, sender="task_manager", cause=None, end="succeeded", level="valid", package=package
+            )
+        )
+        await bus.close()
+
+    later = threading.Timer(2, lambda: asyncio.run(end()))
+    later.start()
+    told = call(environment, "watch", run_id)
+    later.join()
+    assert f"{run_id}: succeeded, level valid" in told and "classify chest CT" in told
+
+    folder = tmp_path / "fetched"
+    call(environment, "fetch", run_id, str(folder))
+    assert (folder / "predict.py").read_text() == "print(1)\n"
+    assert (folder / "weights" / "w.bin").stat().st_size == 100_000
+    assert "not empty" in call(environment, "fetch", run_id, str(folder), code=2)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_run_that_does_not_succeed_is_exit_code_1(environment: dict[str, str], own: Settings) -> None:
+    run_id = call(environment, "run", "classify chest CT", "--detach").strip()
+    assert "cancelling" in call(environment, "cancel", run_id)
+
+    async def end() -> None:
+        bus = await Bus.connect(own, "task_manager")
+        await bus.append(RunFinished.make(run_id=run_id, sender="task_manager", cause=None, end="cancelled"))
+        await bus.close()
+
+    asyncio.run(end())
+    assert "cancelled" in call(environment, "watch", run_id, code=1)
+    assert "already ended" in call(environment, "cancel", run_id, code=2)

@@ -1,0 +1,152 @@
+"""The embedded system as real processes: up, twice up, a killed part, down, and up again with everything there."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from services.gateway.client import Gateway
+from shared.embedded import processes
+from shared.embedded.home import Home
+from shared.embedded.system import SERVERS, SERVICES, System, attach, down, inherited, status, up
+from shared.errors import ServerUnfit, UserError
+from shared.settings import Settings
+
+CARD = '{"dataset name": "Some CT", "dataset description": "CT of something", "dataset path": "/placeholder"}'
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings(home=tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def system(settings: Settings) -> Iterator[System]:
+    try:
+        yield up(settings)
+    finally:
+        down(Home(settings.home))
+
+
+def pids(home: Home) -> dict[str, int | None]:
+    return {one.name: one.pid for one in status(home)}
+
+
+def test_all_of_it_is_up_and_ready(system: System) -> None:
+    found = system.status()
+    assert [one.name for one in found] == [*SERVERS, *SERVICES]
+    assert all(one.state == "running" and one.ready for one in found), found
+    assert all(one.resident_mb and one.resident_mb > 5 for one in found)
+    assert (system.home.memory.stat().st_mode & 0o777) == 0o600
+
+
+def test_the_runner_is_not_root(system: System, settings: Settings) -> None:
+    record = processes.load("tool_runner", system.home.run)
+    assert record
+    lines = Path(f"/proc/{record.pid}/status").read_text().splitlines()
+    uid = int(next(line for line in lines if line.startswith("Uid:")).split()[2])
+    assert uid == (settings.runner_uid if os.geteuid() == 0 else os.geteuid())
+
+
+def test_no_key_of_a_model_provider_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
+    assert "ANTHROPIC_API_KEY" not in inherited("tool_runner")
+    assert "ANTHROPIC_API_KEY" not in inherited("scorer")
+    assert inherited("task_manager")["ANTHROPIC_API_KEY"] == "secret"
+
+
+def test_up_twice_changes_nothing(system: System, settings: Settings) -> None:
+    before = pids(system.home)
+    told: list[str] = []
+    up(settings, tell=told.append)
+    assert pids(system.home) == before
+    assert told == ["all of it runs already"]
+
+
+def test_up_restarts_what_died_and_only_that(system: System, settings: Settings) -> None:
+    before = pids(system.home)
+    victim = before["scorer"]
+    assert victim
+    os.kill(victim, signal.SIGKILL)
+    _until(lambda: {one.name: one.state for one in status(system.home)}["scorer"] == "died")
+    up(settings)
+    after = {one.name: one for one in status(system.home)}
+    assert after["scorer"].ready and after["scorer"].restarts == 1
+    assert {name: pid for name, pid in pids(system.home).items() if name != "scorer"} == {
+        name: pid for name, pid in before.items() if name != "scorer"
+    }
+
+
+def test_down_and_up_again_loses_nothing(system: System, settings: Settings) -> None:
+    with Gateway(system.settings.gateway_url) as gateway:
+        gateway.add_dataset(CARD, here=False)
+        run_id = gateway.request_run("segment the liver in MRI")
+    ran = [pid for pid in pids(system.home).values() if pid]
+    down(system.home)
+    assert {one.state for one in status(system.home)} == {"stopped"}
+    assert not [pid for pid in ran if processes.start_ticks(pid)]
+    down(system.home)
+
+    again = up(settings)
+    assert again.settings.gateway_url == system.settings.gateway_url
+    with Gateway(again.settings.gateway_url) as gateway:
+        assert [card.dataset_id for card in gateway.datasets()] == ["some-ct"]
+        assert gateway.run(run_id).requirement == "segment the liver in MRI"
+
+
+def test_other_data_roots_restart_what_has_to_know_them(system: System, settings: Settings, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "file").write_text("x")
+    before = pids(system.home)
+    up(settings, [tmp_path])
+    after = pids(system.home)
+    assert after["gateway"] != before["gateway"] and after["nats"] == before["nats"]
+    found = attach(settings)
+    assert found and found.settings.data_roots == (tmp_path.resolve(),)
+    with Gateway(found.settings.gateway_url) as gateway:
+        gateway.add_dataset(CARD, tmp_path / "set")
+
+
+def test_a_process_of_somebody_else_is_never_stopped(system: System) -> None:
+    """The pid of a record may by now belong to another process: this test's own."""
+    record = processes.load("scorer", system.home.run)
+    assert record
+    stranger = processes.Record("scorer", os.getpid(), record.start_ticks, record.boot_id, "")
+    assert not stranger.alive
+    assert processes.stop([stranger]) == []
+
+
+def test_a_service_that_does_not_start_is_told_with_the_end_of_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(home=tmp_path / "home")
+    monkeypatch.setenv("M3_CONCURRENCY", "many")
+    try:
+        with pytest.raises(ServerUnfit, match=r"(?s) ended before it was ready.*concurrency.*m3builder up"):
+            up(settings)
+    finally:
+        down(Home(settings.home))
+
+
+def test_a_data_root_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no folder"):
+        up(Settings(home=tmp_path / "home"), [tmp_path / "nowhere"])
+    assert {one.state for one in status(Home(tmp_path / "home"))} == {"stopped"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a runner that drops from root has another user than we")
+def test_as_root_a_data_root_that_the_runner_cannot_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir(mode=0o700)
+    with pytest.raises(UserError, match="chmod"):
+        up(Settings(home=tmp_path / "home"), [tmp_path / "private"])
+
+
+def _until(true: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,58 @@
+"""Real servers for all tests, started once a session on free ports."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.bus import Bus
+from shared.embedded.nats import NatsHandle, start_nats
+from shared.settings import Settings
+
+# Not worth an hour's wait in a test: what fails is delivered again at once.
+RETRY_DELAYS = (0.05, 0.05, 0.1, 0.1)
+
+
+@pytest.fixture(scope="session")
+def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsHandle]:
+    server = start_nats(tmp_path_factory.mktemp("nats"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from shared.embedded.s3 import start_s3
+
+    server = start_s3(tmp_path_factory.mktemp("s3"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bus_settings(tmp_path: Path, nats_server: NatsHandle) -> Settings:
+    """For tests that need no object store."""
+    return Settings(home=tmp_path, nats_url=nats_server.url, ack_wait_seconds=3.0)
+
+
+@pytest.fixture
+def settings(bus_settings: Settings, s3_server: Any) -> Settings:
+    """A home of its own, both servers."""
+    return Settings(
+        home=bus_settings.home,
+        nats_url=bus_settings.nats_url,
+        ack_wait_seconds=bus_settings.ack_wait_seconds,
+        s3_endpoint=s3_server.endpoint,
+        s3_access_key=s3_server.access_key,
+        s3_secret_key=s3_server.secret_key,
+    )
+
+
+@pytest.fixture
+async def bus(bus_settings: Settings) -> AsyncIterator[Bus]:
+    """Connected and provisioned. The server is shared by all tests: make a fresh run id in each."""
+    connected = await Bus.connect(bus_settings, "gateway", retry_delays=RETRY_DELAYS)
+    await connected.provision()
+    yield connected
+    await connected.close()

@@ -1,0 +1,58 @@
+"""The whole system, started once as `m3builder up` starts it, with a small replica registered."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from m3bench import replicas
+from m3bench.cards import paths
+from services.gateway.client import Gateway
+from services.gateway.feed import Item
+from shared.contracts.cards import parse_card
+from shared.contracts.runs import Budget
+from shared.embedded.system import System, up
+from shared.settings import Settings
+
+REQUEST = "I want to train a model for disease diagnosis using 3D CT images."
+REPLICA = "cc-ccii"
+
+
+@dataclass(frozen=True)
+class Running:
+    system: System
+    gateway: Gateway
+    replica: Path
+
+    def ask(self, requirement: str = REQUEST, core: str = "playbook", train_seconds: float = 60) -> str:
+        return self.gateway.request_run(requirement, core=core, budget=Budget(train_seconds=train_seconds))
+
+    def follow(self, run_id: str) -> list[Item]:
+        return list(self.gateway.follow(run_id))
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("system")
+    home, data = folder / "home", folder / "data"
+    data.mkdir()
+    replicas.make(REPLICA, data / "scans", size="tiny", seed=3)
+    # The runner's user reads the data as an operator's data would be readable.
+    for path in (data, *data.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    before = {name: value for name, value in os.environ.items() if name.startswith("M3_")}
+    for name in before:
+        del os.environ[name]
+    system = up(Settings(home=home), (data,))
+    try:
+        with Gateway(system.settings.gateway_url) as gateway:
+            for path in paths():
+                text = path.read_text()
+                here = parse_card(text, path.name)[0].dataset_id == REPLICA
+                gateway.add_dataset(text, data / "scans" if here else None, here=here)
+            yield Running(system, gateway, data / "scans")
+    finally:
+        system.down()
+        os.environ.update(before)

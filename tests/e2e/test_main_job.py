@@ -1,0 +1,178 @@
+"""One sentence to a scored package through seven real processes, and what else can become of a sentence."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from services.gateway.package import predict_alone
+from services.gateway.summary import summary
+from shared.contracts.events import decode_event
+from shared.contracts.runs import RunFinished
+from shared.contracts.state import fold
+from shared.errors import UserError
+from tests.e2e.conftest import Running
+
+pytestmark = pytest.mark.timeout(900)
+
+FACTS = [
+    "RunRequested", "TaskPlanned", "DatasetPrepared", "JobStarted", "JobFinished", "DatasetLocked", "ModuleAssembled",
+    "JobStarted", "JobFinished", "TrainingFinished", "JobStarted", "JobFinished", "RunScored", "RunFinished",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def main_job(running: Running) -> dict[str, object]:
+    """One run of the main job; the tests below look at it from several sides."""
+    run_id = running.ask()
+    items = running.follow(run_id)
+    events = [decode_event(item.data.encode()) for item in items if item.kind[0].isupper()]
+    return {"run_id": run_id, "items": items, "events": events, "state": fold(run_id, enumerate(events, 1))}
+
+
+def test_a_sentence_becomes_a_scored_package(main_job) -> None:
+    state = main_job["state"]
+    assert state.finished.end == "succeeded", state.finished.reason
+    assert state.scored.level in ("valid", "useful")
+    assert [event.kind for event in main_job["events"]] == FACTS
+    assert state.planned.plan.dataset_id == "cc-ccii"
+    assert len(state.planned.plan.refused) == 13
+    assert state.spent.turns <= 12
+    assert all(gate.passed for gate in state.scored.gates)
+    assert {control.name for control in state.scored.controls} >= {"majority", "permutation"}
+    assert state.scored.metric.low <= state.scored.metric.value <= state.scored.metric.high
+
+
+def test_progress_and_turns_are_shown_while_it_runs(main_job) -> None:
+    kinds = [item.kind for item in main_job["items"]]
+    assert kinds.count("turn") == main_job["state"].spent.turns
+    progress = [json.loads(item.data) for item in main_job["items"] if item.kind == "progress"]
+    assert any(line.get("epoch") for line in progress)
+    assert kinds.index("progress") < kinds.index("RunScored")
+
+
+def test_the_summary_can_be_read_by_a_person(main_job) -> None:
+    text = summary(main_job["events"], 110)
+    for word in ("succeeded", "CC-CCII", "auc_macro", "majority", "patients"):
+        assert word in text
+
+
+def test_no_later_role_has_seen_the_test_set(running: Running, main_job) -> None:
+    """Everything below the runner's build workspaces and views, as bytes, against every test sample and patient."""
+    state = main_job["state"]
+    index = running.gateway._http.get(f"/runs/{main_job['run_id']}/artifacts/index").text.splitlines()
+    rows = [json.loads(line) for line in index]
+    test = [row for row in rows if row["split"] == "test"]
+    assert len(test) == sum(state.locked.counts["test"].values()) > 0
+    runner = running.system.home.root / "runner"
+    seen = [*(runner / "ws" / main_job["run_id"] / "build").rglob("*"), *(runner / "views").rglob("*")]
+    assert len(seen) > 100
+    names = "\n".join(str(path) for path in seen)
+    text = b"\n".join(path.read_bytes() for path in seen if path.suffix in (".json", ".jsonl", ".yaml", ".md", ".log"))
+    for row in test:
+        assert f"/{row['sample_id']}/" not in names
+        assert row["sample_id"].encode() not in text
+    train = next(row for row in rows if row["split"] == "train")
+    assert train["sample_id"].encode() in text, "the search would find what is there"
+
+
+def test_the_package_predicts_alone(running: Running, main_job, tmp_path: Path) -> None:
+    from m3bench.cc_ccii import new_scan
+    from services.gateway.cli import fetch_package
+
+    os.environ["M3_GATEWAY_URL"] = running.system.settings.gateway_url
+    try:
+        fetch_package(main_job["run_id"], tmp_path / "package")
+    finally:
+        del os.environ["M3_GATEWAY_URL"]
+    new_scan(tmp_path / "scan", "NCP", 77)
+    case, isolation = predict_alone(
+        tmp_path / "package", tmp_path / "scan", tmp_path / "out", running.system.settings.runner_uid
+    )
+    assert set(case["probabilities"]) == {"CP", "NCP", "Normal"}
+    assert sum(case["probabilities"].values()) == pytest.approx(1, abs=1e-4)
+    assert isolation
+
+
+def test_the_run_replayed_from_its_transcript_has_the_same_events(running: Running, main_job, tmp_path: Path) -> None:
+    recorded = tmp_path / "turns.jsonl"
+    recorded.write_text(running.gateway._http.get(f"/runs/{main_job['run_id']}/transcript").text)
+    again = running.ask(core=f"scripted:{recorded}")
+    # An agent is killed in the middle of it: the next process goes on from the transcript.
+    _kill_when(running, again, "DatasetLocked", "module_architect")
+    events = [decode_event(item.data.encode()) for item in running.follow(again) if item.kind[0].isupper()]
+    assert [event.kind for event in events] == [event.kind for event in main_job["events"]]
+    first, second = main_job["state"], fold(again, enumerate(events, 1))
+    assert second.locked.manifest_sha256 == first.locked.manifest_sha256
+    assert second.planned.plan == first.planned.plan
+    assert second.prepared.index.sha256 == first.prepared.index.sha256
+    assert second.finished.end == "succeeded"
+
+
+def _kill_when(running: Running, run_id: str, kind: str, service: str) -> None:
+    """Kill a service with -9 at an event of the run and start it again, as a supervisor would."""
+    for item in running.gateway.follow(run_id):
+        if item.kind == kind:
+            break
+        assert item.kind != "RunFinished", item.data
+    pid = next(line.pid for line in running.system.status() if line.name == service)
+    os.kill(pid, signal.SIGKILL)
+    from shared.embedded.system import up
+    from shared.settings import Settings
+
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    up(Settings(home=running.system.home.root), running.system.settings.data_roots)
+
+
+def test_nothing_fits_and_the_run_waits_with_reasons(running: Running) -> None:
+    run_id = running.ask("Grade skin lesions in dermatoscopy photographs.")
+    for item in running.gateway.follow(run_id):
+        if item.kind == "DatasetNeeded":
+            needed = json.loads(item.data)
+            break
+        assert item.kind != "RunFinished"
+    assert len(needed["missing"]["refused"]) == 14
+    assert running.gateway.run(run_id).status == "waiting_for_dataset"
+    running.gateway.cancel(run_id)
+    last = running.follow(run_id)[-1]
+    assert RunFinished.model_validate_json(last.data).end == "cancelled"
+
+
+def test_a_cancelled_training_stops(running: Running) -> None:
+    run_id = running.ask(train_seconds=300)
+    for item in running.gateway.follow(run_id):
+        if item.kind == "progress":
+            break
+    running.gateway.cancel(run_id, "enough")
+    began = time.monotonic()
+    assert RunFinished.model_validate_json(running.follow(run_id)[-1].data).end == "cancelled"
+    assert time.monotonic() - began < 60, "training was told to stop"
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda it: it.ask("   "), "requirement"),
+        (lambda it: it.ask(core="oracle"), "oracle"),
+        (lambda it: it.gateway.add_dataset("not json"), "not JSON"),
+        (lambda it: it.gateway.add_dataset('{"dataset name": "a", "dataset description": "b"}'), "dataset path"),
+        (lambda it: it.gateway.add_dataset(_card("/nowhere/at/all")), "exist"),
+        (lambda it: it.gateway.add_dataset(_card("/usr/share")), "data root"),
+    ],
+)
+def test_wrong_input_is_refused_in_a_sentence_and_nothing_is_written(running: Running, ask, says: str) -> None:
+    before = (running.gateway.runs(), running.gateway.datasets())
+    with pytest.raises(UserError, match=says):
+        ask(running)
+    assert (running.gateway.runs(), running.gateway.datasets()) == before
+    assert httpx.get(running.system.settings.gateway_url + "/readyz").status_code == 200
+
+
+def _card(path: str) -> str:
+    return json.dumps({"dataset name": "a", "dataset description": "b", "dataset path": path})

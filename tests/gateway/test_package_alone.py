@@ -1,0 +1,50 @@
+"""A delivered package is run alone: it answers, it sees nothing of ours, and a package that is broken says so."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from services.gateway.package import predict_alone
+from shared.errors import ToolBroken
+from shared.settings import Settings
+
+PREDICT = """
+import json, os, pathlib, sys
+scan, out = sys.argv[1], pathlib.Path(sys.argv[3])
+files = sorted(os.listdir(scan))
+try:
+    seen = pathlib.Path({secret!r}).read_text()
+except OSError:
+    seen = ""
+out.mkdir()
+case = dict(input=scan, label="x", probabilities=dict(x=1.0), files=files, seen=seen, uid=os.getuid(),
+            key=os.environ.get("ANTHROPIC_API_KEY"))
+(out / "predictions.json").write_text(json.dumps(dict(cases=[case])))
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)
+    for name in ("package", "scan"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "scan" / "0.png").write_bytes(b"x")
+    (tmp_path / "secret").write_text("secret")
+    return tmp_path
+
+
+def test_it_sees_its_input_and_nothing_of_ours(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
+    (place / "package" / "predict.py").write_text(PREDICT.format(secret=str(place / "secret")))
+    case, isolation = predict_alone(place / "package", place / "scan", place / "out", Settings().runner_uid)
+    assert case["label"] == "x" and case["files"] == ["0.png"]
+    assert case["seen"] == "" and case["key"] is None and case["uid"] != 0
+    assert isolation.split()[0] in ("bwrap", "landlock")
+    assert os.getuid() == place.stat().st_uid, "the caller stays who it was"
+
+
+def test_a_package_that_fails_is_told_with_its_output(place: Path) -> None:
+    (place / "package" / "predict.py").write_text("raise SystemExit('weights are missing')")
+    with pytest.raises(ToolBroken, match="weights are missing"):
+        predict_alone(place / "package", place / "scan", place / "out", Settings().runner_uid)

@@ -1,0 +1,49 @@
+import json
+from importlib.resources import files
+
+from m3bench import cards
+from shared.contracts.cards import parse_card
+
+TABLE_4 = {
+    "BTCV", "VerSe", "OASIS", "COVID19", "INSTANCE2022", "MSD Pancreas", "ChestX-Det10",
+    "ADNI", "KneeMRI", "CC-CCII", "CT-Kidney", "CT-RATE", "BrainGenome", "IU-Xray",
+}  # fmt: skip
+
+
+def test_fourteen_cards_in_the_published_shape() -> None:
+    cards_ = [json.loads(path.read_text(encoding="utf-8")) for path in cards.paths()]
+
+    assert {card["dataset name"] for card in cards_} == TABLE_4
+    assert len(cards_) == 14
+    spaced = [card for card in cards_ if set(card) == {"dataset name", "dataset description", "dataset path"}]
+    underscored = [card for card in cards_ if set(card) == {"dataset name", "dataset description", "dataset_path"}]
+    assert (len(spaced), len(underscored)) == (11, 3)
+    assert {card["dataset name"] for card in underscored} == {"CT-Kidney", "IU-Xray", "BTCV"}
+
+
+def test_every_card_is_read_by_the_contract() -> None:
+    for path in cards.paths():
+        (card,) = parse_card(path.read_text(encoding="utf-8"), path.name)
+        assert card.path is not None and card.path.startswith("/path/to/")
+        assert card.dataset_id == path.stem
+
+
+def test_the_published_text_is_word_for_word() -> None:
+    text = {
+        card.name: card.description for path in cards.paths() for card in parse_card(path.read_text(encoding="utf-8"))
+    }
+
+    assert text["CC-CCII"] == (
+        "CC-CCII is a 3D CT disease diagnosis dataset that contains 3 sub-folders, representing 3 disease classes, and "
+        "the name of the subfolders are the class labels. Every sub-folder has more sub-sub-folders, containing images "
+        "of the corresponding class. And you should use at most 1000 samples for training and 200 for testing. keep "
+        "classes balanced!"
+    )
+    assert "colomns: 'volumeFilename' and 'aclDiagnosis'" in text["KneeMRI"]
+
+
+def test_requests_start_with_the_authors_own() -> None:
+    requests = json.loads(files("m3bench").joinpath("requests.json").read_text(encoding="utf-8"))["CC-CCII"]
+
+    assert requests[0]["text"] == "I want to train a model for disease diagnosis using 3D CT images."
+    assert len({request["text"] for request in requests}) == 5

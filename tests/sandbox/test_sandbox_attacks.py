@@ -1,0 +1,83 @@
+"""Each way out that inside.py tries is refused, at both levels."""
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SOURCE = Path(__file__).with_name("inside.py").read_text()
+TABLE = next(
+    node.value
+    for node in ast.parse(SOURCE).body
+    if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict)
+)
+ATTACKS = [ast.literal_eval(key) for key in TABLE.keys if key is not None]
+TRACES = ["udp_arrived", "other_intact", "secret_intact", "data_intact"]
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS, *TRACES])
+def test_attack_is_refused(seen: dict[str, Any], attack: str) -> None:
+    assert seen["attacks"][attack].startswith("refused"), seen["attacks"][attack]
+
+
+def test_every_attack_was_tried(seen: dict[str, Any]) -> None:
+    assert set(seen["attacks"]) == {*ATTACKS, *TRACES}
+    assert len(ATTACKS) > 60
+
+
+def test_fork_bomb_is_bounded_and_the_runner_lives(seen: dict[str, Any]) -> None:
+    bomb = seen["fork_bomb"]
+    assert bomb["most"] <= 2 * 40 + 8, "twice the limit, since the limit of a user is not only the child's"
+    assert bomb["outcome"] in ("timeout", "failed") and bomb["reason"]
+    assert bomb["left"] == [] and bomb["after"] == "ok"
+
+
+@pytest.mark.parametrize("bomb", ["memory_bomb", "memory_bomb_spread"])
+def test_memory_bomb(seen: dict[str, Any], bomb: str) -> None:
+    assert seen[bomb]["outcome"] == "memory"
+    assert seen[bomb]["exit_code"] is None and "limit" in seen[bomb]["reason"]
+
+
+def test_pages_shared_by_workers_are_counted_once(seen: dict[str, Any]) -> None:
+    assert seen["memory_shared_by_workers"]["outcome"] == "ok"
+
+
+def test_shared_memory_is_memory(seen: dict[str, Any]) -> None:
+    if seen["level"] == "landlock":
+        pytest.skip("stated in the package's docstring: not counted there")
+    filled = seen["shared_memory_fill"]
+    assert filled["outcome"] == "memory" or "No space left" in filled["text"]
+    assert "7\n" not in filled["text"], "no more than 300 MB of it"
+
+
+def test_absurd_allocation_is_an_exception_in_the_child(seen: dict[str, Any]) -> None:
+    assert "MemoryError" in seen["absurd_allocation"]["text"]
+
+
+def test_file_size(seen: dict[str, Any]) -> None:
+    assert "File too large" in seen["file_size"]["text"]
+    assert seen["file_size"]["bytes"] == 3 << 20
+
+
+def test_endless_output_is_cut_and_not_the_cause_of_the_end(seen: dict[str, Any]) -> None:
+    endless = seen["endless_output"]
+    assert endless["output_cut"] and endless["log_bytes"] == endless["size"] == 1 << 20
+    assert endless["outcome"] == "timeout"
+    assert seen["long_output"]["output_cut"] and seen["long_output"]["exit_code"] == 7
+
+
+def test_read_only_workspace(seen: dict[str, Any]) -> None:
+    assert seen["read_only_workspace"]["exit_code"] == 1
+    assert seen["read_only_workspace"]["files"] == []
+
+
+def test_no_process_of_a_run_belongs_to_root(seen: dict[str, Any]) -> None:
+    assert seen["task_cancelled"]["uids"] and 0 not in seen["task_cancelled"]["uids"]
+
+
+def test_loopback_is_the_sandbox_own(seen: dict[str, Any]) -> None:
+    if seen["level"] == "bwrap":
+        assert seen["loopback"]["text"] == "b'x'\n[(1, 'lo')]\nrefused\nrefused\n"
+    else:
+        assert "PermissionError" in seen["loopback"]["text"], "there is only the machine's own, so it stays closed"

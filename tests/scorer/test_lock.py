@@ -1,0 +1,175 @@
+"""A clean index seals; each planted fault is found, and by its own gate alone."""
+
+import hashlib
+
+import pytest
+
+from services.scorer.lock import Copies, check_and_seal, read_index
+from shared.contracts.base import Ref
+from shared.contracts.data import Handoff, IndexMeta, IndexRow, PackedSample, PackList
+
+META = IndexMeta(
+    task="diagnosis",
+    dimensions=2,
+    label_names=("normal", "covid"),
+    grouping="stated",
+    grouping_from="column patient",
+    split_from="made",
+)
+
+
+def row(name: str, split: str, label: str | None = "normal", **changes: object) -> IndexRow:
+    return IndexRow(
+        **{
+            "sample_id": f"scan-{name}",
+            "patient": f"patient-{name}",
+            "study": f"study-{name}",
+            "label": label,
+            "files": (f"images/{name}/1.png", f"images/{name}/2.png"),
+            "attributes": {"slope": 1.5},
+            "split": split,
+        }
+        | changes
+    )
+
+
+def clean() -> list[IndexRow]:
+    splits = ["train"] * 4 + ["val"] * 2 + ["test"] * 4
+    return [row(f"{100 + i}", split, META.label_names[i % 2]) for i, split in enumerate(splits)]
+
+
+def pack(one: IndexRow, bucket: str | None = None) -> PackedSample:
+    digest = hashlib.sha256(one.sample_id.encode()).hexdigest()
+    bucket = bucket or ("sealed" if one.split == "test" else "data")
+    return PackedSample(
+        sample_id=one.sample_id, pack=Ref(bucket=bucket, key=digest, sha256=digest, size=10240), files=one.files
+    )
+
+
+def seal(rows: list[IndexRow], meta: IndexMeta = META, **more: object):
+    return check_and_seal(rows, meta, PackList(samples=tuple(map(pack, rows))), **more)
+
+
+def test_a_clean_index_seals_and_names_every_check() -> None:
+    sealed = seal(clean())
+    assert not sealed.problems
+    assert sealed.leakage.checks == {
+        "same_patient": 0,
+        "same_study": 0,
+        "same_file": 0,
+        "same_content": 0,
+        "content_not_compared": 0,
+    }
+    assert sealed.counts == {
+        "train": {"normal": 2, "covid": 2},
+        "val": {"normal": 1, "covid": 1},
+        "test": {"normal": 2, "covid": 2},
+    }
+    assert sealed.patients == {"train": 4, "val": 2, "test": 4}
+    assert [one.sample_id for one in sealed.test] == [f"scan-{n}" for n in (106, 107, 108, 109)]
+    assert [one.pack.bucket for one in sealed.test_packs] == ["sealed"] * 4
+
+
+def test_nothing_of_test_is_in_the_view() -> None:
+    handoff = Handoff(
+        layout="images/<scan>/<n>.png; scan-106 has 3 slices, scan-100 has 2",
+        geometry={"patient-107": {"odd": ["images/108/1.png", 512]}, "images": 30},
+        oddities=("study-109 has no date", "scan-1060 is no sample"),
+    )
+    sealed = seal(clean(), handoff=handoff)
+    text = sealed.view.model_dump_json()
+    for number in (106, 107, 108, 109):
+        for name in (f"scan-{number}", f"patient-{number}", f"study-{number}", f"images/{number}/"):
+            assert f"{name}" not in text.replace("scan-1060", "")
+    assert [one.split for one in sealed.view.rows] == ["train"] * 4 + ["val"] * 2
+    assert [one.sample_id for one in sealed.view.packs] == [one.sample_id for one in sealed.view.rows]
+    assert sealed.view.handoff.layout == "images/<scan>/<n>.png; [sealed] has 3 slices, scan-100 has 2"
+    assert sealed.view.handoff.geometry["images"] == 30
+    assert sealed.view.handoff.oddities[1] == "scan-1060 is no sample"
+
+
+def plant(number: int, **changes: object) -> list[IndexRow]:
+    rows = clean()
+    rows[number] = rows[number].model_copy(update=changes)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "gates"),
+    [
+        (plant(6, patient="patient-100"), {"no_same_patient"}),
+        (plant(4, patient="patient-100"), {"no_same_patient"}),
+        (plant(6, study="study-101"), {"no_same_study"}),
+        (plant(6, files=("images/106/1.png", "images/104/2.png")), {"no_same_file"}),
+        (plant(6, sample_id="scan-107"), {"samples_unique"}),
+        (plant(6, label=None), {"test_labelled"}),
+        (plant(6, label=("normal", "covid")), {"test_labelled"}),
+        (plant(0, label="other"), {"labels_known"}),
+        ([one for one in clean() if one.split != "test" or one.label == "normal"], {"classes_present"}),
+        ([one for one in clean() if one.split != "train" or one.label == "normal"], {"classes_present"}),
+        (
+            [one.model_copy(update={"patient": "p"}) if one.split == "test" else one for one in clean()],
+            {"test_patients"},
+        ),
+        (
+            [one.model_copy(update={"attributes": {"group": one.label.upper()}}) for one in clean()],
+            {"attributes_without_label"},
+        ),
+        (
+            [one.model_copy(update={"attributes": {"y": META.label_names.index(one.label)}}) for one in clean()],
+            {"attributes_without_label"},
+        ),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, set) else "",
+)
+def test_each_fault_is_found_by_its_own_gate(rows: list[IndexRow], gates: set[str]) -> None:
+    assert set(seal(rows).problems) == gates
+
+
+def test_a_leak_is_counted_and_its_first_pair_named() -> None:
+    leakage = seal(plant(6, patient="patient-100")).leakage
+    assert leakage.checks["same_patient"] == 1
+    assert leakage.pairs == (("same_patient", "scan-100", "scan-106"),)
+
+
+def test_an_exact_copy_found_in_the_packs_fails() -> None:
+    sealed = seal(clean(), copies=Copies(pairs=(("scan-100", "scan-106"),), not_compared=2))
+    assert set(sealed.problems) == {"no_same_content"}
+    assert sealed.leakage.checks["content_not_compared"] == 2
+
+
+def test_study_numbers_that_begin_anew_for_each_patient_are_no_leak() -> None:
+    rows = [one.model_copy(update={"study": "1"}) for one in clean()]
+    assert not seal(rows).problems
+
+
+def test_several_classes_in_the_test_set_may_share_a_folder_with_train() -> None:
+    rows = [one.model_copy(update={"files": (f"all/{one.sample_id}.png",)}) for one in clean()]
+    sealed = seal(rows, handoff=Handoff(layout="all images lie in all/"))
+    assert sealed.view.handoff.layout == "all images lie in all/"
+
+
+def test_missing_packs_and_test_packs_in_the_open_bucket_fail() -> None:
+    rows = clean()
+    packs = [pack(one) for one in rows]
+    assert set(check_and_seal(rows, META, PackList(samples=tuple(packs[:-1]))).problems) == {"packs_complete"}
+    open_packs = PackList(samples=tuple(pack(one, "data") for one in rows))
+    assert set(check_and_seal(rows, META, open_packs).problems) == {"packs_complete"}
+
+
+def test_the_manifest_changes_with_the_split_and_with_nothing_else() -> None:
+    rows = clean()
+    same = seal(rows).manifest_sha256
+    assert seal(rows[::-1]).manifest_sha256 == same
+    assert seal(plant(5, split="train")).manifest_sha256 != same
+    assert seal(plant(5, patient="other")).manifest_sha256 != same
+    lines = sorted(f"{one.sample_id} {one.patient} {one.split}" for one in rows)
+    assert same == hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def test_an_index_that_cannot_be_read_names_its_line() -> None:
+    good = clean()[0].model_dump_json().encode()
+    assert len(read_index(good + b"\n\n" + good)) == 2
+    for bad, said in ((b"", "no rows"), (good + b"\n{}", "line 2"), (b"\xff", "line 1"), (b"[1]", "line 1")):
+        with pytest.raises(ValueError, match=said):
+            read_index(bad)

@@ -1,0 +1,395 @@
+"""The scorer on a real bus and a real object store. The test plays the other roles and the runner."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from services.scorer.copies import candidates, find_copies
+from services.scorer.service import Scorer
+from services.tool_runner.packs import pack_samples
+from shared.bus import Bus
+from shared.contracts.base import Event, Ref, new_run_id
+from shared.contracts.data import DatasetLocked, DatasetPrepared, Handoff, IndexMeta, IndexRow, PackList, ViewManifest
+from shared.contracts.modules import AssembledModule, ModuleAssembled
+from shared.contracts.runs import (
+    AcceptableRange,
+    DataCard,
+    RoleFailed,
+    RunRequested,
+    TaskPlan,
+    TaskPlanned,
+    WorkReturned,
+)
+from shared.contracts.scoring import RunScored
+from shared.contracts.state import RunState
+from shared.contracts.training import JobFinished, JobSpec, TrainingFinished
+from shared.settings import Settings
+from shared.store import Store
+
+LABELS = ("normal", "covid")
+META = IndexMeta(
+    task="diagnosis",
+    dimensions=2,
+    label_names=LABELS,
+    grouping="stated",
+    grouping_from="the folder of a scan",
+    split_from="made",
+)
+PACKAGE = Ref(bucket="packages", key="package", sha256="0" * 64, size=1)
+
+Answers = Callable[[IndexRow, int], object]
+
+
+def good(row: IndexRow, number: int) -> object:
+    p = 0.9 - 0.01 * number
+    return {"probabilities": {name: p if name == row.label else 1 - p for name in LABELS}}
+
+
+def constant(row: IndexRow, number: int) -> object:
+    return {"probabilities": {"normal": 0.6, "covid": 0.4}}
+
+
+def dataset(folder: Path) -> list[IndexRow]:
+    """Images of equal size and random content, one a patient, except for patients with two."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for number, split in enumerate(["train"] * 16 + ["val"] * 6 + ["test"] * 30):
+        name = f"s{1000 + number}"
+        path = folder / "scans" / name / "image.png"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(rng.bytes(3000))
+        rows.append(
+            IndexRow(
+                sample_id=f"{split}/{name}",
+                patient=f"pat{2000 + number}",
+                study=f"study{3000 + number}",
+                label=LABELS[number % 2],
+                files=(f"scans/{name}/image.png",),
+                attributes={"slope": number / 10},
+                split=split,
+            )
+        )
+    return rows
+
+
+def bucket_of(row: IndexRow) -> str:
+    return "sealed" if row.split == "test" else "data"
+
+
+@dataclass
+class World:
+    """One run. `answers` is what the package predicts; `outcome` how the predict job ends, if not `silent`."""
+
+    bus: Bus
+    store: Store
+    scorer: Scorer
+    folder: Path
+    rows: list[IndexRow]
+    answers: Answers = good
+    outcome: str = "ok"
+    raw: bytes | None = None
+    jobs: list[JobSpec] = field(default_factory=list)
+    run_id: str = field(default_factory=new_run_id)
+
+    async def begin(self, **plan: object) -> None:
+        card = DataCard(dataset_id="scans", name="scans", description="")
+        asked = RunRequested.make(run_id=self.run_id, sender="gateway", cause=None, requirement="classify scans")
+        fields = {
+            "task": "diagnosis",
+            "dataset_id": "scans",
+            "reason": "fits",
+            "dimensions": 2,
+            "modality": "CT",
+            "metric": "auc_macro",
+        } | plan
+        await self.bus.append(asked)
+        await self.bus.append(
+            TaskPlanned.make(run_id=self.run_id, sender="task_manager", cause=asked, plan=TaskPlan(**fields), card=card)
+        )
+
+    async def prepare(self, salt: str = "") -> DatasetPrepared:
+        data = "\n".join(row.model_dump_json() for row in self.rows).encode()
+        prepared = DatasetPrepared.make(
+            run_id=self.run_id,
+            sender="data_engineer",
+            cause=None,
+            salt=salt,
+            index=await asyncio.to_thread(self.store.put_bytes, "work", data),
+            meta=META,
+            counts={},
+            patients={},
+            handoff=Handoff(oddities=("pat2030 has no date", "pat2001 has no date")),
+        )
+        await self.bus.append(prepared)
+        return prepared
+
+    async def train(self, salt: str = "") -> TrainingFinished:
+        module = AssembledModule(template="diagnosis", model="cnn", loss="cross entropy", input_shape=(1, 32, 32))
+        await self.bus.append(
+            ModuleAssembled.make(
+                run_id=self.run_id,
+                sender="module_architect",
+                cause=None,
+                salt=salt,
+                module=module,
+                batch_shapes={},
+                workspace_sha256="0" * 64,
+            )
+        )
+        trained = TrainingFinished.make(
+            run_id=self.run_id,
+            sender="model_trainer",
+            cause=None,
+            salt=salt,
+            package=PACKAGE,
+            validation={},
+            attempts=1,
+        )
+        await self.bus.append(trained)
+        return trained
+
+    async def wait(self, kind: type[Event]) -> Event:
+        async with asyncio.timeout(60):
+            async for _, event in self.bus.follow(self.run_id):
+                if isinstance(event, kind):
+                    return event
+        raise AssertionError
+
+    async def until(self, holds: Callable[[RunState], bool]) -> RunState:
+        async with asyncio.timeout(60):
+            async for _ in self.bus.follow(self.run_id):
+                if holds(state := await self.bus.state(self.run_id)):
+                    return state
+        raise AssertionError
+
+    async def kinds(self) -> list[str]:
+        return [event.kind for _, event in await self.bus.events(self.run_id)]
+
+    async def on_job(self, job: JobSpec, attempt: int) -> None:
+        if job.run_id != self.run_id or (job.kind == "predict" and self.outcome == "silent"):
+            return
+        self.jobs.append(job)
+        outputs = {}
+        if job.kind == "pack":
+            packs = await asyncio.to_thread(pack_samples, self.folder, self.rows, self.store, bucket_of)
+            outputs["packs"] = await self._put(packs.model_dump_json().encode())
+        elif self.outcome == "ok":
+            listed = PackList.model_validate_json(await asyncio.to_thread(self.store.get_bytes, job.inputs["samples"]))
+            row_of = {row.sample_id: row for row in self.rows}
+            cases = {one.sample_id: self.answers(row_of[one.sample_id], n) for n, one in enumerate(listed.samples)}
+            outputs["predictions"] = await self._put(self.raw or json.dumps({"cases": cases, "seconds": 1}).encode())
+        await self.bus.append(
+            JobFinished.make(
+                run_id=job.run_id,
+                sender="tool_runner",
+                cause=job.caused_by,
+                salt=job.job_id,
+                job_id=job.job_id,
+                job=job.kind,
+                asked_by=job.asked_by,
+                outcome=self.outcome if job.kind == "predict" else "ok",
+                outputs=outputs,
+            )
+        )
+
+    async def _put(self, data: bytes) -> Ref:
+        return await asyncio.to_thread(self.store.put_bytes, "sealed", data)
+
+
+@asynccontextmanager
+async def running(settings: Settings, bus: Bus, folder: Path) -> AsyncIterator[World]:
+    store = Store.connect(settings)
+    await asyncio.to_thread(store.ensure_buckets)
+    own = await Bus.connect(settings, "scorer", retry_delays=(0.05,))
+    scorer = Scorer(own, store)
+    world = World(bus, store, scorer, folder, dataset(folder))
+    stop = asyncio.Event()
+
+    async def no_calls(call: object) -> object:
+        raise AssertionError("the scorer calls no tools")
+
+    work = [
+        asyncio.create_task(own.listen("scorer", scorer.handle, 2, stop, on_dead=scorer.dead)),
+        *(asyncio.create_task(bus.serve_tools(name, no_calls, world.on_job, 1, stop)) for name in ("data", "train")),
+    ]
+    try:
+        yield world
+    finally:
+        stop.set()
+        await asyncio.gather(*work)
+        await own.close()
+
+
+@pytest.fixture
+async def world(settings: Settings, bus: Bus, tmp_path: Path) -> AsyncIterator[World]:
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    async with running(settings, bus, folder) as world:
+        yield world
+
+
+async def scored(world: World, **plan: object) -> RunScored:
+    await world.begin(**plan)
+    await world.prepare()
+    await world.wait(DatasetLocked)
+    await world.train()
+    return await world.wait(RunScored)
+
+
+async def test_from_prepared_to_useful_and_nothing_of_test_in_the_view(world: World) -> None:
+    acceptable = AcceptableRange(metric="auc_macro", floor=0.7, alarm=0.99, source="card")
+    result = await scored(world, acceptable=acceptable, metric="AUC")
+    locked = await world.wait(DatasetLocked)
+    assert (locked.locks, locked.patients) == (1, {"train": 16, "val": 6, "test": 30})
+    assert set(locked.leakage.checks.values()) == {0}
+
+    seen = await asyncio.to_thread(world.store.get_bytes, locked.view)
+    test = [row for row in world.rows if row.split == "test"]
+    for data in (seen.decode(), locked.model_dump_json()):
+        for row in test:
+            for name in (row.sample_id, row.patient, row.study, row.files[0], row.model_dump_json()):
+                assert name not in data
+    view = ViewManifest.model_validate_json(seen)
+    assert view.rows == tuple(row for row in world.rows if row.split != "test")
+    assert {pack.pack.bucket for pack in view.packs} == {"data"}
+    assert view.handoff.oddities == ("[sealed] has no date", "pat2001 has no date")
+
+    predict = world.jobs[1]
+    assert predict.inputs["package"] == PACKAGE
+    assert {predict.inputs["samples"].bucket, predict.inputs["attributes"].bucket} == {"sealed"}
+    told = await asyncio.to_thread(world.store.get_bytes, predict.inputs["attributes"])
+    assert json.loads(told) == [{"sample_id": row.sample_id, "attributes": row.attributes} for row in test]
+
+    assert result.level == "useful"
+    assert (result.metric.name, result.metric.value, result.metric.n) == ("auc_macro", 1.0, 30)
+    assert {one.name for one in result.others} == {"balanced_accuracy", "accuracy", "f1_macro"}
+    assert {one.name for one in result.controls} == {"majority", "constant", "permutation"}
+    assert result.permutation_p is not None and result.permutation_p < 0.01
+    assert (result.locks, result.scorings) == (1, 1)
+    gates = {gate.name: gate for gate in result.gates}
+    assert all(gate.passed for gate in gates.values())
+    assert "above the alarm bar" in gates["alarm"].evidence and "same_patient 0" in gates["alarm"].evidence
+    table = json.loads(await asyncio.to_thread(world.store.get_bytes, result.details))["cases"]
+    assert [line["sample_id"] for line in table] == [row.sample_id for row in test]
+
+
+async def test_handling_every_event_again_adds_nothing(world: World) -> None:
+    await scored(world)
+    before = await world.kinds()
+    for _ in range(2):
+        for _, event in await world.bus.events(world.run_id):
+            await world.scorer.handle(event)
+    assert await world.kinds() == before
+    assert before.count("DatasetLocked") == before.count("RunScored") == 1
+    assert [job.kind for job in world.jobs] == ["pack", "predict"]
+
+
+async def test_a_constant_answer_is_valid_and_not_useful(world: World) -> None:
+    world.answers = constant
+    result = await scored(world)
+    assert result.level == "valid"
+    assert (result.metric.value, result.permutation_p) == (0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "raw", "gate"),
+    [
+        ("ok", b'{"cases": {"x": {"probabilities": {"normal": NaN}}}}', "predictions_readable"),
+        ("ok", b'{"cases": {}}', "all_cases_predicted"),
+        ("ok", b"\x80\x04pickle", "predictions_readable"),
+        ("timeout", None, "predictions_made"),
+        ("failed", None, "predictions_made"),
+        ("cancelled", None, "predictions_made"),
+    ],
+)
+async def test_hostile_predictions_and_failed_jobs_end_as_ran(
+    world: World, outcome: str, raw: bytes | None, gate: str
+) -> None:
+    world.outcome, world.raw = outcome, raw
+    result = await scored(world)
+    assert result.level == "ran"
+    assert next(one.name for one in result.gates if not one.passed) == gate
+    assert result.metric.n == 0
+
+
+async def test_an_exact_copy_is_returned_twice_and_then_ends_the_run(world: World) -> None:
+    test = next(row for row in world.rows if row.split == "test")
+    source = world.folder / "scans" / "s1000" / "image.png"
+    (world.folder / test.files[0]).write_bytes(source.read_bytes())
+    await world.begin()
+    for salt in ("1", "2", "3"):
+        await world.prepare(salt)
+        await world.until(lambda state: state.prepared is None or not state.live)
+    events = [event for _, event in await world.bus.events(world.run_id)]
+    returned = [event for event in events if isinstance(event, WorkReturned)]
+    assert len(returned) == 2
+    assert returned[0].target == "data_engineer"
+    assert set(returned[0].evidence["gates"]) == {"no_same_content"}
+    assert returned[0].evidence["leakage"]["pairs"] == [["same_content", "train/s1000", test.sample_id]]
+    failed = [event for event in events if isinstance(event, RoleFailed)]
+    assert [(event.end, event.gate) for event in failed] == [("failed_gate", "no_same_content")]
+
+
+async def test_locks_and_scorings_are_counted_and_an_old_preparation_moves_nothing(world: World) -> None:
+    await scored(world)
+    first = (await world.bus.state(world.run_id)).prepared
+    second = await world.prepare("2")
+    state = await world.until(lambda state: state.locked is not None)
+    assert (state.prepared.event_id, state.locks) == (second.event_id, 2)
+    await world.scorer.handle(first)
+    await world.train("2")
+    state = await world.until(lambda state: state.scored is not None)
+    assert (state.scored.locks, state.scored.scorings) == (2, 2)
+    assert (await world.kinds()).count("DatasetLocked") == 2
+
+
+async def test_what_the_scorer_cannot_score_is_said_before_anything_is_trained(world: World) -> None:
+    await world.begin(metric="dice")
+    await world.prepare()
+    returned = await world.wait(WorkReturned)
+    assert returned.target == "task_manager"
+    assert "balanced_accuracy" in returned.reason
+
+
+def test_copies_are_found_under_other_names_of_any_length(settings: Settings, tmp_path: Path) -> None:
+    store = Store.connect(settings)
+    store.ensure_buckets()
+    rows = dataset(tmp_path)
+    # A long or non-ASCII member name makes the tar larger than that of the same content under an opaque name.
+    odd = f"scans/s1002/{'ü' * 60}/{'long' * 30}.png"
+    (tmp_path / odd).parent.mkdir()
+    for path in (odd, rows[30].files[0]):
+        (tmp_path / path).write_bytes(b"copy" * 2125)
+    rows[2] = rows[2].model_copy(update={"files": (odd,)})
+    packs = pack_samples(tmp_path, rows, store, bucket_of)
+    assert packs.samples[2].pack.size > packs.samples[30].pack.size
+    assert find_copies(store, rows, packs).pairs == (("train/s1002", rows[30].sample_id),)
+    assert find_copies(store, rows, packs, limit=0).not_compared == len(candidates(rows, packs)) > 0
+
+
+async def test_an_error_that_stays_ends_the_run_with_its_reason(world: World) -> None:
+    world.outcome = "silent"
+    await world.begin()
+    await world.prepare()
+    locked = await world.wait(DatasetLocked)
+    trained = await world.train()
+    await world.scorer.dead(trained, RuntimeError("no such object"))
+    failed = await world.wait(RoleFailed)
+    assert failed.end == "crashed"
+    assert "no such object" in failed.reason
+    await world.scorer.dead(locked, RuntimeError("again"))
+    assert (await world.kinds()).count("RoleFailed") == 1
+
+
+def test_the_scorer_imports_no_framework() -> None:
+    code = "import sys, services.scorer.__main__; print({'torch', 'sklearn', 'monai'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

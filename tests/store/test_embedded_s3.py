@@ -1,0 +1,86 @@
+"""The S3 server of the embedded default."""
+
+import os
+import stat
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from shared.embedded.s3 import S3Keys, S3Ports, S3Server, start_s3, wait_ready
+from shared.errors import ServerUnfit
+from shared.settings import Settings
+from shared.store import Store
+
+
+def _store(server: S3Server) -> Store:
+    return Store.connect(
+        Settings(s3_endpoint=server.endpoint, s3_access_key=server.access_key, s3_secret_key=server.secret_key)
+    )
+
+
+def test_what_was_acknowledged_survives_stop_and_kill(tmp_path: Path) -> None:
+    ports = S3Ports.free()
+    first = start_s3(tmp_path / "s3", ports)
+    try:
+        store = _store(first)
+        store.ensure_buckets()
+        refs = [store.put_bytes("work", os.urandom(50_000)) for _ in range(30)]
+        first.process.kill()
+        first.process.wait()
+    finally:
+        first.stop()
+    for chosen in (ports, None):
+        again = start_s3(tmp_path / "s3", chosen)
+        try:
+            assert again.secret_key == first.secret_key
+            store = _store(again)
+            assert all(len(store.get_bytes(ref)) == 50_000 for ref in refs)
+            refs.append(store.put_bytes("work", os.urandom(50_000)))
+        finally:
+            again.stop()
+            again.stop()
+    assert not list(Path("/tmp").glob(f"seaweedfs-*-grpc-{ports.filer_grpc}.sock"))
+
+
+def test_credentials_are_private_and_telemetry_is_off(tmp_path: Path) -> None:
+    from shared.embedded.s3 import s3_command
+
+    keys = S3Keys.of(tmp_path)
+    command = s3_command(tmp_path, S3Ports.free(), keys)
+    assert "-master.telemetry=false" in command
+    assert not any(keys.secret_key in part for part in command)
+    assert stat.S_IMODE((tmp_path / "s3.json").stat().st_mode) == 0o600
+    assert S3Keys.of(tmp_path) == keys
+
+
+def test_every_listening_port_is_loopback_and_wants_a_signature(s3_server: S3Server) -> None:
+    sockets = {str(fd.readlink()) for fd in Path(f"/proc/{s3_server.process.pid}/fd").iterdir()}
+    listening = set()
+    for line in (
+        Path("/proc/net/tcp").read_text().splitlines()[1:] + Path("/proc/net/tcp6").read_text().splitlines()[1:]
+    ):
+        fields = line.split()
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+            address, port = fields[1].split(":")
+            assert address == "0100007F"
+            listening.add(int(port, 16))
+    ports = s3_server.ports
+    assert listening == {getattr(ports, name) for name in ports.__dataclass_fields__}
+    for port in (ports.s3, ports.filer, ports.volume):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/buckets/x", timeout=5)
+        assert refused.value.code in (400, 401, 403)
+
+
+def test_wait_ready_says_who_did_not_answer() -> None:
+    ports = S3Ports.free()
+    with pytest.raises(ServerUnfit, match=str(ports.s3)):
+        wait_ready(ports.endpoint, S3Keys("a", "b" * 16), 0.3)
+
+
+def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("in the way")
+    with pytest.raises((ServerUnfit, FileExistsError)):
+        start_s3(tmp_path, seconds=5)

@@ -1,0 +1,141 @@
+"""Small data on disk and the template as a person or an agent runs it: by command line, in a copied folder."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "templates" / "diagnosis"
+
+
+def bare_environment(**more: str) -> dict[str, str]:
+    """What the sandbox sets, and nothing else."""
+    return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **more}
+
+
+class Bench:
+    """A build workspace with the template in it. `rows` may be changed before `write`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.workspace = folder / "workspace"
+        shutil.copytree(TEMPLATE, self.workspace, ignore=shutil.ignore_patterns("__pycache__", "cache"))
+        self.data.mkdir()
+        self.rows: list[dict[str, Any]] = []
+        self.names: list[str] = []
+
+    def scans(self, count: int, shape: tuple[int, ...], names: Sequence[str] = ("plain", "block")) -> None:
+        """PNG slices (3D shape) or single PNG images (2D); a class is a brighter block elsewhere, the first has none."""
+        generator = np.random.default_rng(0)
+        self.names = list(names)
+        for number in range(count):
+            label = number % len(names)
+            volume = generator.normal(80, 15, shape)
+            side = shape[-1] // 4
+            if label:
+                volume[..., side : 2 * side, label * side : (label + 1) * side] += 90
+            planes = np.clip(volume, 0, 255).astype(np.uint8)
+            files = []
+            for position, plane in enumerate(planes if len(shape) == 3 else planes[None]):
+                name = f"s{number:03d}/{position}.png" if len(shape) == 3 else f"s{number:03d}.png"
+                (self.data / name).parent.mkdir(exist_ok=True)
+                Image.fromarray(plane).save(self.data / name)
+                files.append(name)
+            split = "val" if number >= count * 2 // 3 else "train"
+            self.add(f"s{number:03d}", files, names[label], split)
+
+    def add(self, sample: str, files: Sequence[str], label: Any, split: str, **more: Any) -> None:
+        row = {
+            "sample_id": sample,
+            "patient": f"patient-{sample}",
+            "label": label,
+            "files": list(files),
+            "split": split,
+        }
+        self.rows.append(row | more)
+
+    def write(self) -> None:
+        lines = "".join(json.dumps(row) + "\n" for row in self.rows)
+        (self.workspace / "train_index.jsonl").write_text(lines)
+        (self.workspace / "label_map.json").write_text(json.dumps({"names": self.names}))
+
+    def configure(self, **edits: object) -> None:
+        """`epochs=3` replaces the line of that key in config.yaml."""
+        path = self.workspace / "config.yaml"
+        lines = path.read_text().splitlines()
+        for key, value in edits.items():
+            found = [number for number, line in enumerate(lines) if line.strip().startswith(f"{key}:")]
+            assert len(found) == 1, key
+            lines[found[0]] = f"  {key}: {json.dumps(value)}"
+        path.write_text("\n".join(lines) + "\n")
+
+    def environment(self) -> dict[str, str]:
+        return bare_environment(PYTHONPATH=str(ROOT), M3_DATA=str(self.data), M3_WORKSPACE=str(self.workspace))
+
+    def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, *command], cwd=self.workspace, env=self.environment(), capture_output=True, text=True
+        )
+
+    def start(self, *command: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, *command],
+            cwd=self.workspace,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def train(self) -> "subprocess.CompletedProcess[str]":
+        return self.run("train.py", "--config", "config.yaml")
+
+    def probe(self, name: str, *arguments: str) -> dict[str, Any]:
+        done = self.run(str(ROOT / "services" / "tool_runner" / "probes" / f"{name}.py"), *arguments)
+        facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return facts
+
+    def progress(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.workspace / "progress.jsonl").read_text().splitlines()]
+
+    def metrics(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.workspace / "metrics.json").read_text())
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def trained_3d(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A 3D training to its end, shared by the tests of a module."""
+    made = Bench(tmp_path_factory.mktemp("trained"))
+    made.scans(18, (9, 40, 40), ("plain", "left block", "right block"))
+    made.write()
+    made.configure(epochs=3, width=8, input_shape=[8, 24, 24], patience=0)
+    done = made.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return made
+
+
+@pytest.fixture
+def predict(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """predict.py as a stranger runs it: `python -I`, empty environment, another folder."""
+
+    def run(package: Path, output: Path, *inputs: Path) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-I", str(package / "predict.py"), *map(str, inputs), "--output", str(output)]
+        return subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True)
+
+    return run

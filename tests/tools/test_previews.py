@@ -1,0 +1,248 @@
+"""Previews on real files in the layouts and with the traps of public datasets."""
+
+import gzip
+import json
+import pickle
+import zipfile
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pydicom
+import pytest
+from PIL import Image
+from pydicom.dataset import FileDataset, FileMetaDataset
+
+OBLIQUE = np.array([[0.76, 0.1, 0, -10], [-0.1, 0.76, 0, 5], [0, 0, 3.0, 7], [0, 0, 0, 1.0]])
+
+
+def grey(seed: int = 0, side: int = 24) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 255, (side, side), dtype=np.uint8)
+
+
+@pytest.fixture
+def scans(bench) -> Path:
+    """class / patient / scan / slices with one cut off, AppleDouble twins, a table with a BOM and an unnamed index."""
+    for number, name in enumerate(("CP", "NCP", "Normal")):
+        for patient in (1, 2, 10):
+            for scan in range(1 + (patient == 2)):
+                folder = bench.data / name / str(patient) / str(700 + scan)
+                folder.mkdir(parents=True)
+                for index in range(4 + number):
+                    suffix = "PNG" if name == "Normal" else "png"
+                    Image.fromarray(grey(index)).save(folder / f"{index}.{suffix}")
+    broken = bench.data / "CP" / "10" / "700" / "2.png"
+    broken.write_bytes(broken.read_bytes()[:150])
+    (bench.data / "CP" / "1" / "700" / "._0.png").write_bytes(b"\0\5\x16\7")
+    (bench.data / ".DS_Store").write_bytes(b"x")
+    (bench.data / "__MACOSX").mkdir()
+    (bench.data / "__MACOSX" / "junk.png").write_bytes(b"x")
+    rows = "".join(f"{n},{n % 5},{'NCP' if n % 3 else 'CP'},\n" for n in range(30))
+    (bench.data / "scans.csv").write_text("\ufeff,scan_id,label,note\n" + rows, encoding="utf-8")
+    return bench.data
+
+
+async def test_a_tree_is_counted_level_by_level(bench, scans: Path) -> None:
+    result = await bench("preview_dirs")
+    data = result.data
+    assert result.ok and data["complete"]
+    assert data["total_files"] == 12 * (4 + 5 + 6) // 3 + 1
+    first, patients, scans_level, slices = data["levels"][:4]
+    assert first["folder_names"] == ["CP", "NCP", "Normal"] and first["folders"] == 3
+    assert patients["folder_names"] == ["1", "2", "10"]
+    assert scans_level["folders"] == 12
+    assert slices["files_per_folder"] == {"min": 4, "median": 5, "max": 6}
+    assert slices["extensions"] == {".png": 36, ".PNG": 24} and slices["extensions_lower"] == {".png": 60}
+    assert data["tables"] == ["scans.csv"]
+    assert data["hidden"] == {".DS_Store": 1, "files below __MACOSX": 1, "._ AppleDouble": 1}
+    assert {"path": "CP/10/700/2.png", "error": "PNG that is cut off (no end mark)"} in data["unreadable"]
+    assert {image["path"].split("/")[0] for image in data["images"]} == {"CP", "NCP", "Normal"}
+    assert all(image["shape"] == [24, 24] and image["bits"] == 8 for image in data["images"])
+    assert data["tree"] == ["CP/1/700/0.png", "NCP/1/700/0.png", "Normal/1/700/0.PNG"]
+    assert "Level 3" in result.summary and "AppleDouble" in result.summary
+
+
+async def test_a_folder_of_thousands_is_counted_whole(bench) -> None:
+    crowd = bench.data / "masks"
+    crowd.mkdir()
+    for index in range(3000):
+        (crowd / f"m {index}.json").write_text("{}")
+    result = await bench("preview_dirs")
+    assert result.data["total_files"] == 3000
+    assert result.data["levels"][1]["files_per_folder"]["max"] == 3000
+    assert any("names each were looked at" in said for said in result.data["skipped"])
+
+
+async def test_a_table_with_its_traps(bench, scans: Path) -> None:
+    result = await bench("preview_files", paths=["/data/scans.csv"], rows=2)
+    facts = result.data["files"]["/data/scans.csv"]
+    assert facts["bom"] and facts["rows"] == 30 and len(facts["first_rows"]) == 2
+    assert list(facts["columns"]) == ["(unnamed 0)", "scan_id", "label", "note"]
+    assert facts["columns"]["label"]["values"] == {"NCP": 20, "CP": 10}
+    assert facts["columns"]["scan_id"]["type"] == "integer" and facts["columns"]["scan_id"]["distinct"] == 5
+    assert facts["columns"]["note"]["empty"] == 30 and facts["columns"]["(unnamed 0)"]["unique"]
+    assert "byte order mark" in result.summary and "first column has no name" in result.summary
+
+
+@pytest.mark.parametrize(("delimiter", "name"), [(";", "a.csv"), ("\t", "a.tsv"), ("|", "a.csv"), (",", "a.csv")])
+async def test_delimiters_quotes_and_leading_zeros(bench, delimiter: str, name: str) -> None:
+    lines = [
+        "id,report,n".replace(",", delimiter),
+        *(f'00{n},"a, b; c\nnext",{n}.5'.replace(",", delimiter) for n in range(3)),
+    ]
+    (bench.data / name).write_text("\n".join(lines))
+    facts = (await bench("preview_files", paths=[f"/data/{name}"])).data["files"][f"/data/{name}"]
+    assert facts["delimiter"] == delimiter and facts["rows"] == 3
+    assert facts["columns"]["id"]["type"] == "digits with leading zeros"
+    assert facts["columns"]["n"]["max"] == 2.5
+
+
+async def test_json_in_shape_and_out_of_shape(bench) -> None:
+    entries = [
+        {"file_name": f"{n}.png", "syms": ["Mass"] * (n % 2), "boxes": [[1, 2, 3, 4]] * (n % 2)} for n in range(40)
+    ]
+    (bench.data / "train.json").write_text(json.dumps(entries))
+    (bench.data / "labels.json").write_text('[\n  "liver", // first\n  "spleen"\n]')
+    (bench.data / "index.jsonl").write_text('{"split": "train"}\n{"split": "val"}\n')
+    result = await bench("preview_files", paths=["/data/train.json", "/data/labels.json", "/data/index.jsonl"], rows=1)
+    files = result.data["files"]
+    assert result.ok
+    assert files["/data/train.json"]["length"] == 40
+    assert files["/data/train.json"]["columns"]["syms"]["lengths"] == {"0": 20, "1": 20}
+    assert files["/data/labels.json"]["line"] == 2 and "no comments" in files["/data/labels.json"]["error"]
+    assert files["/data/index.jsonl"]["columns"]["split"]["values"] == {"train": 1, "val": 1}
+
+
+async def test_nifti_geometry_and_label_values(bench) -> None:
+    scan = np.full((40, 48, 20), -1000, np.int16)
+    scan[8:30, 8:40, 4:16] = 50
+    mask = np.zeros(scan.shape)
+    mask[10:12, 10:12, 6:9] = 28
+    nib.save(nib.Nifti1Image(scan, OBLIQUE), bench.data / "ct.nii.gz")
+    nib.save(nib.Nifti1Image(mask, OBLIQUE), bench.data / "mask.nii")
+    files = (await bench("preview_files", paths=["/data/ct.nii.gz", "/data/mask.nii"])).data["files"]
+    facts = files["/data/ct.nii.gz"]
+    assert facts["shape"] == [40, 48, 20] and facts["dtype"] == "int16" and facts["orientation"] == "RAS"
+    assert facts["spacing"] == [0.7666, 0.7666, 3.0] and facts["min"] == -1000 and facts["max"] == 50
+    assert 7 < facts["oblique_degrees"] < 8 and "oblique" in facts["notes"][0]
+    assert files["/data/mask.nii"]["values"] == {"0": 38388, "28": 12} and files["/data/mask.nii"]["dtype"] == "float64"
+
+
+def write_dicom(path: Path) -> None:
+    meta = FileMetaDataset()
+    meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    meta.MediaStorageSOPClassUID = pydicom.uid.CTImageStorage
+    meta.MediaStorageSOPInstanceUID = pydicom.uid.generate_uid()
+    data = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
+    data.PatientName, data.PatientBirthDate, data.PatientID = "Muster^Erika", "19600101", "P7"
+    data.Modality, data.Rows, data.Columns, data.PixelSpacing, data.SliceThickness = "CT", 16, 16, [0.7, 0.7], 5
+    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation, data.SamplesPerPixel = 16, 12, 11, 0, 1
+    data.PhotometricInterpretation, data.RescaleSlope, data.RescaleIntercept = "MONOCHROME2", 1, -1024
+    data.PixelData = np.full((16, 16), 1074, np.uint16).tobytes()
+    data.save_as(path, enforce_file_format=True)
+
+
+async def test_dicom_without_what_names_a_patient(bench) -> None:
+    write_dicom(bench.data / "1.2.840.113")
+    result = await bench("preview_files", paths=["/data/1.2.840.113"])
+    facts = result.data["files"]["/data/1.2.840.113"]
+    assert facts["format"] == "dicom" and facts["spacing"] == [0.7, 0.7, 5.0] and facts["max"] == 50
+    assert facts["tags"]["PatientID"] == "P7" and facts["tags"]["Modality"] == "CT"
+    assert "Muster" not in result.model_dump_json() and "1960" not in result.model_dump_json()
+
+
+async def test_arrays_tensors_and_pickles_are_read_without_running_them(bench, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    array = np.arange(24, dtype=np.uint16).reshape(2, 3, 4)
+    np.save(bench.data / "a.npy", array)
+    np.save(bench.data / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    torch.save(torch.arange(24.0).reshape(2, 3, 4).transpose(0, 2), bench.data / "t.pt")
+    (bench.data / "k.pck").write_bytes(pickle.dumps(array))
+    mark = tmp_path / "ran"
+
+    class Bomb:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return Path.touch, (mark,)  # type: ignore[return-value]
+
+    (bench.data / "bomb.pkl").write_bytes(pickle.dumps(Bomb()))
+    torch.save({"x": Bomb()}, bench.data / "bomb.pt")
+    names = ("a.npy", "objects.npy", "t.pt", "k.pck", "bomb.pkl", "bomb.pt")
+    result = await bench("preview_files", paths=[f"/data/{name}" for name in names])
+    files = {path.removeprefix("/data/"): facts for path, facts in result.data["files"].items()}
+    assert result.ok
+    assert files["a.npy"]["max"] == 23 and files["k.pck"]["dtype"] == "uint16"
+    assert files["t.pt"]["shape"] == [4, 3, 2] and files["t.pt"]["mean"] == 11.5
+    assert all("error" in files[name] for name in ("objects.npy", "bomb.pkl", "bomb.pt"))
+    assert not mark.exists()
+
+
+async def test_damaged_files_do_not_stop_the_others(bench) -> None:
+    Image.fromarray(grey()).save(bench.data / "good.png")
+    (bench.data / "cut.png").write_bytes((bench.data / "good.png").read_bytes()[:200])
+    (bench.data / "empty.nii.gz").touch()
+    (bench.data / "cut.nii.gz").write_bytes(gzip.compress(b"\0" * 5000)[:20])
+    (bench.data / "text.jpg").write_text("not an image")
+    (bench.data / "empty.csv").write_text(" \n")
+    names = ("good.png", "cut.png", "empty.nii.gz", "cut.nii.gz", "text.jpg", "empty.csv", "missing.csv")
+    result = await bench("preview_files", paths=[f"/data/{name}" for name in names])
+    files = result.data["files"]
+    assert files["/data/good.png"]["shape"] == [24, 24]
+    assert all(files[f"/data/{name}"]["error"] for name in names[1:])
+    assert str(bench.data) not in result.model_dump_json()
+    assert result.summary.count("NOT READ") == 5
+
+
+async def test_a_workbook_by_the_standard_library(bench) -> None:
+    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    strings = f"<sst {space}><si><t>id</t></si><si><t>group</t></si><si><t>AD</t></si></sst>"
+    rows = '<row><c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1</v></c></row>'
+    rows += '<row><c r="A2"><v>7</v></c><c r="B2" t="s"><v>2</v></c></row>'
+    with zipfile.ZipFile(bench.data / "m.xlsx", "w") as book:
+        book.writestr("xl/sharedStrings.xml", strings)
+        book.writestr("xl/worksheets/sheet1.xml", f"<worksheet {space}><sheetData>{rows}</sheetData></worksheet>")
+    facts = (await bench("preview_files", paths=["/data/m.xlsx"])).data["files"]["/data/m.xlsx"]
+    assert facts["rows"] == 1 and facts["columns"]["group"]["values"] == {"AD": 1}
+
+
+async def test_a_scan_is_rendered_with_its_mask(bench) -> None:
+    scan = np.full((40, 48, 20), -1000, np.int16)
+    scan[8:30, 8:40, 4:16] = 50
+    scan[20:24, 20:24, 8:12] = 400
+    mask = (scan == 400).astype(np.uint8) * 3
+    nib.save(nib.Nifti1Image(scan, OBLIQUE), bench.data / "ct.nii.gz")
+    nib.save(nib.Nifti1Image(mask, OBLIQUE), bench.data / "mask.nii.gz")
+    result = await bench("view_image", path="/data/ct.nii.gz", overlay="/data/mask.nii.gz")
+    assert result.ok and result.data["labels"] == {"3": 64} and result.data["window"] == [-160.0, 240.0]
+    assert result.data["planes"] == {"sagittal": 20, "coronal": 20, "axial": 8}
+    assert "png" not in result.data
+    view = bench.workspace / result.data["view"].removeprefix("/workspace/")
+    with Image.open(view) as picture:
+        pixels = np.asarray(picture.convert("RGB")).astype(int)
+    assert view.stat().st_size < 150_000
+    assert (np.abs(pixels - pixels.mean(axis=2, keepdims=True)).max(axis=2) > 30).sum() > 100
+    (bench.data / "small.nii.gz").write_bytes((bench.data / "mask.nii.gz").read_bytes())
+    nib.save(nib.Nifti1Image(mask[:-1], OBLIQUE), bench.data / "small.nii.gz")
+    refused = await bench("view_image", path="/data/ct.nii.gz", overlay="/data/small.nii.gz")
+    assert not refused.ok and "do not match" in refused.summary
+
+
+async def test_flat_pictures_and_folders_of_slices_are_rendered(bench, scans: Path) -> None:
+    flat = await bench("view_image", path="/data/NCP/1/700/0.png")
+    stack = await bench("view_image", path="/data/CP/10/700")
+    assert flat.ok and stack.ok
+    assert stack.data["slices"] == 4 and "1 unreadable" in stack.summary
+    broken = await bench("view_image", path="/data/CP/10/700/2.png")
+    assert not broken.ok and "could not be rendered" in broken.summary
+
+
+async def test_noise_still_fits_into_a_message(bench) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (1500, 1500, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(bench.data / "noise.png")
+    result = await bench("view_image", path="/data/noise.png")
+    assert result.ok
+    assert (bench.workspace / "views" / "noise_png.png").stat().st_size < 150_000
+
+
+async def test_a_missing_folder_names_its_neighbours(bench, scans: Path) -> None:
+    result = await bench("preview_dirs", path="/data/NPC")
+    assert not result.ok and "NCP" in result.summary
