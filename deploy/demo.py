@@ -18,6 +18,7 @@ from services.gateway.guard import guard
 from services.gateway.package import predict_alone
 from services.gateway.summary import duration, summary
 from shared.contracts.cards import parse_card
+from shared.contracts.runs import Budget
 from shared.embedded.home import Home
 from shared.embedded.system import System, down, up
 from shared.errors import M3Error, UserError
@@ -61,7 +62,8 @@ def _demo(settings: Settings, home: Home, arguments: argparse.Namespace, began: 
     replica = _replica(system, arguments)
     with Gateway(system.settings.gateway_url) as gateway:
         _register(gateway, replica)
-        run_id = gateway.request_run(REQUEST, core=arguments.core, seed=arguments.seed)
+        budget = Budget(train_seconds=arguments.train_seconds)
+        run_id = gateway.request_run(REQUEST, core=arguments.core, seed=arguments.seed, budget=budget)
         out.print(f"\nrun {run_id}: “{REQUEST}”", highlight=False)
         with guard(home, lambda names: _start_again(settings, names)):
             view = live.follow(gateway.follow(run_id), out)
@@ -87,6 +89,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="M3Builder from one sentence to a packaged model, on this machine.")
     parser.add_argument("--size", default="small", choices=["tiny", "small"], help="of the made-up dataset")
     parser.add_argument("--seed", default=0, type=int, help="of the made-up dataset and of the split")
+    parser.add_argument("--train-seconds", default=130, type=float, help="wall time of the training job")
     parser.add_argument("--core", default="playbook", help="who decides; playbook needs no account")
     return parser.parse_args()
 

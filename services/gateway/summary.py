@@ -31,7 +31,9 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def one_metric(metric: Metric) -> str:
+def one_metric(metric: Metric | None) -> str:
+    if metric is None:
+        return "none: no usable prediction came"
     return (
         f"{metric.name} {metric.value:.3f}, 95 % interval {metric.low:.3f} to {metric.high:.3f} "
         f"({metric.n} samples of {metric.patients} patients)"

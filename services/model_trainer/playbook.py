@@ -1,39 +1,42 @@
 """The Model Trainer's expert: set the training to the time it has, start it, react to how it ends, deliver."""
 
 import re
-from collections.abc import Generator, Mapping
-from typing import Any
+from collections.abc import Generator
+
+import yaml
 
 from shared.agent.brief import Brief
-from shared.agent.calls import call, submit
-from shared.contracts.tools import EditFiles, StartTraining
+from shared.agent.calls import call, set_keys, submit, text_of
+from shared.contracts.tools import ReadFiles, StartTraining
 from shared.contracts.training import FinishedTraining
 from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
 
+CONFIG = "/workspace/config.yaml"
 COMMAND = ("python", "train.py", "--config", "config.yaml")
 TRIES = 4
 """Jobs that are started before the trainer says that it cannot."""
 
 
 def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
-    """One job in the ordinary case; a failure is mended by its cause, the same cause twice by a smaller training."""
-    budget = brief.train_seconds
-    settings: dict[str, object] = {"train_seconds": 600, "batch_size": 8, "learning_rate": 0.001, "seed": 0}
-    change: dict[str, object] = {"train_seconds": int(budget * 0.9), "seed": brief.requested.seed}
+    """One job in the ordinary case. A failure is mended by its cause; a cause that stays is the end."""
+    looked = yield (call(ReadFiles(paths=(CONFIG,))),)
+    config = text_of(looked.results[0], CONFIG)
+    # The rest of the budget is for starting, checking the images and writing the package.
+    change: dict[str, object] = {"train_seconds": int(brief.train_seconds * 0.9), "seed": brief.requested.seed}
     causes: list[str] = []
     for _ in range(TRIES):
-        edits = edits_for(settings, change)
-        settings |= change
-        ended = yield (*edits, call(StartTraining(command=COMMAND, seconds=budget)))
+        edits, config = set_keys("config.yaml", config, change)
+        ended = yield (*edits, call(StartTraining(command=COMMAND, seconds=brief.train_seconds)))
         job = ended.event or {}
         if job.get("outcome") == "ok":
-            yield from deliver(str(job["job_id"]), settings, job.get("metrics"))
-            cause = "package"
+            answer = FinishedTraining(job_id=str(job["job_id"]), hyper_parameters=training_keys(config))
+            judged = yield (submit("submit_training", answer),)
+            cause = "package: " + "; ".join(judged.notes)
         else:
             cause = cause_of(str(job.get("summary", "; ".join(result.summary for result in ended.results))))
         causes.append(cause)
-        change = remedy(cause, settings, causes.count(cause))
+        change = remedy(cause, training_keys(config), causes.count(cause))
         if not change:
             break
     raise UserError(
@@ -41,21 +44,11 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     )
 
 
-def deliver(
-    job_id: str, settings: Mapping[str, object], metrics: object
-) -> Generator[tuple[Call, ...], Observation, None]:
-    """Submit the package; returns only when the check turned it down."""
-    answer = FinishedTraining(job_id=job_id, hyper_parameters=dict(settings))
-    yield (submit("submit_training", answer),)
-
-
-def edits_for(settings: Mapping[str, object], change: Mapping[str, object]) -> tuple[Call, ...]:
-    """One edit of config.yaml a changed key; the old value is part of the match, so a foreign edit is noticed."""
-    return tuple(
-        call(EditFiles(path="config.yaml", old=f"  {key}: {settings[key]}", new=f"  {key}: {value}"))
-        for key, value in change.items()
-        if settings[key] != value
-    )
+def training_keys(config: str) -> dict[str, int | float | str]:
+    """The plain values of the configuration's section `training`."""
+    found = yaml.safe_load(config) if config else {}
+    section = found.get("training", {}) if isinstance(found, dict) else {}
+    return {str(key): value for key, value in section.items() if isinstance(value, int | float | str)}
 
 
 CAUSES: dict[str, str] = {
@@ -74,14 +67,15 @@ def cause_of(summary: str) -> str:
     return f"other ({lines[-1][:200]})" if lines else "other"
 
 
-def remedy(cause: str, settings: Mapping[str, Any], times: int) -> dict[str, object]:
+def remedy(cause: str, settings: dict[str, int | float | str], times: int) -> dict[str, object]:
     """What to change next, or nothing when this cause is beyond the playbook."""
+    batch, rate, seconds = (float(settings.get(key, 0)) for key in ("batch_size", "learning_rate", "train_seconds"))
     if times > 2:
         return {}
-    if cause == "memory" and settings["batch_size"] > 1:
-        return {"batch_size": settings["batch_size"] // 2}
-    if cause == "nan":
-        return {"learning_rate": settings["learning_rate"] / 5}
-    if cause == "time":
-        return {"train_seconds": settings["train_seconds"] // 2}
+    if cause == "memory" and batch > 1:
+        return {"batch_size": int(batch) // 2}
+    if cause == "nan" and rate:
+        return {"learning_rate": rate / 5}
+    if cause == "time" and seconds:
+        return {"train_seconds": int(seconds) // 2}
     return {}

@@ -1,37 +1,38 @@
 """The Module Architect's expert: take the template of the task, fit its configuration to the data and the machine."""
 
+import json
 from collections.abc import Generator, Mapping
 from typing import Any
 
 from shared.agent.brief import Brief
-from shared.agent.calls import call, submit
+from shared.agent.calls import call, set_keys, submit, text_of
 from shared.contracts.modules import AssembledModule
-from shared.contracts.tools import CopyFiles, EditFiles, PreviewFiles
+from shared.contracts.tools import CopyFiles, ReadFiles
 from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
 
+WORK = "/workspace"
+
 
 def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
-    """Copy the template, set the configuration, submit; what the probe finds wrong is mended by falling back to
-    the template's own automatic settings, one after the other."""
+    """Copy the template, set its configuration and submit. What does not pass goes back to the template's own
+    automatic shape; after that the reason is the end."""
     assert brief.planned is not None and brief.locked is not None
     plan = brief.planned.plan
     if plan.task != "diagnosis":
         raise UserError(f"the playbook core has no template for {plan.task} yet; name a language model as core")
     looked = yield (
-        call(CopyFiles(source=f"/templates/{plan.task}", destination="/workspace")),
-        call(PreviewFiles(paths=("/workspace/plan.json", "/workspace/environment.json"))),
+        call(CopyFiles(source=f"/templates/{plan.task}", destination=WORK)),
+        call(ReadFiles(paths=(f"{WORK}/config.yaml", f"{WORK}/plan.json", f"{WORK}/environment.json"))),
     )
-    if not looked.results[0].ok:
-        raise UserError(f"the template could not be copied: {looked.results[0].summary}")
-    shape = input_shape(geometry(looked), plan.dimensions, has_gpu(looked))
-    width = 64 if has_gpu(looked) else 16
-    edits: list[Call] = [
-        edit("  input_shape: auto", f"  input_shape: {list(shape)}"),
-        edit("  metric: auc_macro", f"  metric: {plan.metric}"),
-        edit("  width: 16", f"  width: {width}"),
-    ]
-    yield tuple(edit for edit in edits if edit.arguments["old"] != edit.arguments["new"])
+    copied, read = looked.results
+    if not copied.ok:
+        raise UserError(f"the template could not be copied: {copied.summary}")
+    gpu = bool(as_object(text_of(read, f"{WORK}/environment.json")).get("gpus"))
+    shape = input_shape(geometry(text_of(read, f"{WORK}/plan.json")), plan.dimensions, gpu)
+    width = 64 if gpu else 16
+    wanted = {"input_shape": list(shape), "metric": plan.metric, "width": width}
+    edits, config = set_keys("config.yaml", text_of(read, f"{WORK}/config.yaml"), wanted)
     module = AssembledModule(
         template=plan.task,
         model=f"resnet10, width {width}, {plan.dimensions}D",
@@ -39,35 +40,28 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
         augmentation="flips where allowed, small rotation, scale, shift and intensity",
         input_shape=(1, *shape),
     )
-    judged = yield (submit("submit_module", module),)
-    # The measured shape did not suit: let the template settle it from the training images.
-    yield (edit(f"  input_shape: {list(shape)}", "  input_shape: auto"),)
-    while True:
-        module = module.model_copy(update={"notes": "input shape left to the template: " + "; ".join(judged.notes)})
-        judged = yield (submit("submit_module", module),)
+    judged = yield (*edits, submit("submit_module", module))
+    back, _ = set_keys("config.yaml", config, {"input_shape": "auto"})
+    module = module.model_copy(update={"notes": "input shape left to the template: " + "; ".join(judged.notes)})
+    judged = yield (*back, submit("submit_module", module))
+    raise UserError("the module was not accepted: " + "; ".join(judged.notes))
 
 
-def edit(old: str, new: str) -> Call:
-    return call(EditFiles(path="config.yaml", old=old, new=new))
+def as_object(text: str) -> Mapping[str, Any]:
+    """A JSON object from text, empty when it is none (a cut file, for instance)."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
-def geometry(looked: Observation) -> Mapping[str, Any]:
-    """What the Data Engineer measured, from the plan that lies in the workspace."""
-    content = file_facts(looked, "/workspace/plan.json").get("value", {})
-    handoff = content.get("handoff", {}) if isinstance(content, Mapping) else {}
-    measured = handoff.get("geometry", {}).get("measured", {}) if isinstance(handoff, Mapping) else {}
-    return measured if isinstance(measured, Mapping) else {}
-
-
-def has_gpu(looked: Observation) -> bool:
-    content = file_facts(looked, "/workspace/environment.json").get("value", {})
-    return bool(isinstance(content, Mapping) and content.get("gpus"))
-
-
-def file_facts(looked: Observation, path: str) -> Mapping[str, Any]:
-    files = looked.results[1].data.get("files", {})
-    facts = files.get(path, {}) if isinstance(files, Mapping) else {}
-    return facts if isinstance(facts, Mapping) else {}
+def geometry(plan: str) -> Mapping[str, Any]:
+    """What the Data Engineer measured, from the text of the plan that lies in the workspace."""
+    found: Any = as_object(plan)
+    for key in ("handoff", "geometry", "measured"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def input_shape(measured: Mapping[str, Any], dimensions: int, gpu: bool) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ class Verdict:
 
 def decide(
     gates: Sequence[Gate],
-    metric: Metric,
+    metric: Metric | None,
     others: Sequence[Metric],
     controls: Sequence[Control],
     acceptable: AcceptableRange | None,
@@ -33,7 +33,7 @@ def decide(
         return Verdict("ran", tuple(f"{gate.name}: {gate.evidence}" for gate in failed))
     why = []
     best = strongest(controls)
-    if best is None or not metric.n:
+    if best is None or metric is None:
         why.append("there is no control to compare with")
     elif metric.low <= best.value:
         why.append(f"the interval's lower end {metric.low:.3f} is not above the {best.name} control {best.value:.3f}")
@@ -43,7 +43,7 @@ def decide(
             why.append(f"the range is in {acceptable.metric}, which is not computed for this task")
         elif reached < acceptable.floor:
             why.append(f"{acceptable.metric} {reached:.3f} is below the floor {acceptable.floor:.3f}")
-    if why:
+    if why or metric is None:
         return Verdict("valid", tuple(why))
     return Verdict(
         "useful", (f"{metric.name} {metric.value:.3f} [{metric.low:.3f}, {metric.high:.3f}] beats all controls",)
@@ -52,7 +52,7 @@ def decide(
 
 def alarm(
     acceptable: AcceptableRange | None,
-    metric: Metric,
+    metric: Metric | None,
     others: Sequence[Metric],
     leakage: LeakageReport,
     permutation_p: float | None,
@@ -75,7 +75,7 @@ def alarm(
     return Gate(name="alarm", passed=True, evidence=text)
 
 
-def figure(acceptable: AcceptableRange, metric: Metric, others: Sequence[Metric]) -> float | None:
+def figure(acceptable: AcceptableRange, metric: Metric | None, others: Sequence[Metric]) -> float | None:
     """The value of the range's metric; None when it was not computed."""
-    values: Mapping[str, float] = {one.name: one.value for one in (*others, metric) if one.n}
+    values: Mapping[str, float] = {one.name: one.value for one in (*others, metric) if one}
     return values.get(canonical(acceptable.metric) or "")

@@ -21,7 +21,7 @@ DRAWS = 1000
 
 @dataclass(frozen=True)
 class Score:
-    metric: Metric
+    metric: Metric | None
     others: tuple[Metric, ...]
     per_class: dict[str, dict[str, float]]
     controls: tuple[Control, ...]
@@ -43,7 +43,7 @@ def score(
 ) -> Score:
     """Score what a package answered: the bytes of its predictions, or the gate that says why there are none.
 
-    Without any usable answer there are no figures: `metric.n` is 0 and its value says nothing.
+    Without any usable answer there are no figures and `metric` is None.
     """
     meta = prepared.meta
     names = [row.sample_id for row in sealed.test]
@@ -57,12 +57,12 @@ def score(
     cases = None if nothing else _cases(sealed, meta, read)
     found = [_metric(name, cases, seed) for name in METRICS] if cases else []
     figures = {one.name: one for one in found if one}
-    headline = figures.get(metric) or Metric(name=metric, value=0.0, low=0.0, high=0.0, n=0, patients=0)
-    if not headline.n:
+    headline = figures.get(metric)
+    if headline is None:
         gates.append(Gate(name="metric_defined", passed=False, evidence=f"{metric} has no value on these answers"))
     others = tuple(one for one in figures.values() if one.name != metric)
     train = Counter(label_of(row) or "" for row in sealed.view.rows if row.split == "train")
-    against, p = controls(cases, train, metric, DRAWS, seed) if cases and headline.n else ((), None)
+    against, p = controls(cases, train, metric, DRAWS, seed) if cases and headline else ((), None)
     gates.append(alarm(acceptable, headline, others, locked.leakage, p))
     verdict = decide(gates, headline, others, against, acceptable)
     return Score(

@@ -14,7 +14,7 @@ from shared.contracts.base import TaskKind
 _EXPLICIT: dict[TaskKind, str] = {
     "report_generation": r"report generation|generat\w* (?:\w+ ){0,4}reports?|radiology reports?",
     "organ_segmentation": r"organ segmentation|anatom\w+ segmentation",
-    "anomaly_detection": r"anomaly detection|abnormality detection|lesion (?:segmentation|detection)|tumou?r segmentation",
+    "anomaly_detection": r"(?:anomaly|abnormality) detection|lesion (?:segmentation|detection)|tumou?r segmentation",
     "diagnosis": r"disease diagnosis|diagnosis|classification",
 }
 _LESION = (
@@ -45,7 +45,7 @@ MODALITIES: dict[str, str] = {
 ANATOMY: dict[str, str] = {
     "chest": r"chest|lung|pulmon|thora|pneumon|covid|\bcxr\b|cardiomegal|pleura|respirat|airway",
     "head": r"brain|head|cereb|crani|neuro|alzheimer|dementia|hippocamp|glioma|stroke|skull|mild cognitive",
-    "abdomen": r"abdom|abdom(?:inal|en)|pelvi|liver|hepat|kidney|renal|spleen|pancrea|stomach|gallbladder|bowel|colon|adrenal",
+    "abdomen": r"abdom|pelvi|liver|hepat|kidney|renal|spleen|pancrea|stomach|gallbladder|bowel|colon|adrenal",
     "kidney": r"kidney|renal|nephro",
     "pancreas": r"pancrea",
     "liver": r"liver|hepat",
@@ -61,8 +61,16 @@ ANATOMY: dict[str, str] = {
 }
 _PARTS_OF: dict[str, str] = {"kidney": "abdomen", "pancreas": "abdomen", "liver": "abdomen", "knee": "limb"}
 
-_STOP = set(
-    ["a", "an", "and", "any", "are", "as", "at", "be", "build", "by", "can", "each", "for", "from", "get", "give", "have", "hospital", "i", "images", "image", "in", "is", "it", "like", "me", "model", "models", "need", "of", "on", "or", "our", "please", "scan", "scans", "should", "so", "system", "that", "the", "their", "them", "this", "to", "train", "trained", "use", "used", "using", "want", "we", "which", "with", "would", "you", "dataset", "data", "contains", "sub", "folder", "folders", "file", "files", "format", "task"]
+_STOP = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        a an and any are as at be build by can each for from get give have hospital i images image in is it
+        like me model models need of on or our please scan scans should so system that the their them this
+        to train trained use used using want we which with would you dataset data contains sub folder
+        folders file files format task
+        """,
+    )
 )
 
 

@@ -17,7 +17,7 @@ def main() -> int:
     from services.tool_runner.runner import run
     from shared.service import serve
 
-    return serve("tool_runner", settings, run)
+    return serve("tool_runner", settings, run, ready_at_once=False)
 
 
 if __name__ == "__main__":

@@ -57,13 +57,15 @@ class Jobs:
         if not state.live:
             await self._end(spec, attempt, {"outcome": "cancelled", "summary": f"the run is over ({state.status})"})
             return
-        await self.bus.append(
+        state = await self.bus.append(
             JobStarted.make(
                 run_id=spec.run_id, sender="tool_runner", cause=spec.caused_by, salt=f"{spec.job_id}#{attempt}",
                 job_id=spec.job_id, job=spec.kind, attempt=attempt, runner=os.uname().nodename, isolation=self.level,
             )
         )  # fmt: skip
         cancel = asyncio.Event()
+        if not state.live:  # cancelled while it was starting
+            cancel.set()
         watcher = asyncio.create_task(self._watch(spec, cancel))
         work: dict[str, Callable[[JobSpec, RunState, asyncio.Event], Awaitable[dict[str, Any]]]]
         work = {"train": self._train, "predict": self._predict, "pack": self._pack}
@@ -271,7 +273,8 @@ def _read_json(root: Path, name: str, limit: int = 1 << 20) -> dict[str, Any]:
     if not path.is_relative_to(root.resolve()) or not path.is_file() or path.stat().st_size > limit:
         return {}
     try:
-        found = json.loads(path.read_bytes())
-    except ValueError:
+        # JSON has no NaN: it becomes null, which no reader takes for a figure.
+        found = json.loads(path.read_bytes(), parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

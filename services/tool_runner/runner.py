@@ -20,6 +20,7 @@ from services.tool_runner.sandbox import Level, detect
 from services.tool_runner.seeds import seed_for
 from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
+from shared import telemetry
 from shared.contracts.tools import AREA_OF_ROLE, PROBES, TOOLS, ToolCall, ToolResult
 from shared.errors import ToolBroken, UserError
 from shared.service import Context
@@ -54,7 +55,8 @@ class Runner:
             lock = self.workspaces.reading if reads_only else self.workspaces.writing
             await self.workspaces.open(call.run_id, area, seed_for(area, state, self.context, mounted))
             async with lock(call.run_id, area) as workspace:
-                result = await self._run(call, area, workspace, mounted)
+                with telemetry.tool_span(call.tool, call.call_id):
+                    result = await self._run(call, area, workspace, mounted)
                 if not reads_only:
                     await self.workspaces.save(call.run_id, area)
         except (ToolBroken, UserError) as error:
@@ -127,6 +129,7 @@ async def run(context: Context) -> None:
     log.info("isolation level: %s", level)
     await asyncio.to_thread(context.store.ensure_buckets)
     runner = Runner(context, level)
+    context.ready()
     jobs = Jobs(context, level, runner.workspaces, runner.mounts)
     await asyncio.gather(
         *(

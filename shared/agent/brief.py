@@ -1,4 +1,4 @@
-"""What a role is told when it is woken. Recorded in the transcript, so that a resumed role starts from the same words."""
+"""What a role is told when it is woken. Recorded in the transcript: a resumed role starts from the same words."""
 
 from pydantic import Field
 

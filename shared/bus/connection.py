@@ -1,6 +1,7 @@
 """One connection to NATS: publishes that are retried until acknowledged, and reads by sequence."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -111,7 +112,9 @@ class Connection:
                 await self.client.flush(timeout=2)
             except (TimeoutError, nats.errors.Error):
                 log.warning("not everything was flushed to NATS before closing")
-        await self.client.close()
+        # nats-py writes a last farewell, also to a server that is gone.
+        with contextlib.suppress(OSError):
+            await self.client.close()
 
     async def publish(
         self,

@@ -35,7 +35,8 @@ class Gate(Contract):
 
 class RunScored(Event):
     kind: Literal["RunScored"] = "RunScored"
-    metric: Metric
+    metric: Metric | None
+    """The plan's metric; None when no usable answer came, or it is undefined on them."""
     others: tuple[Metric, ...] = ()
     per_class: dict[str, dict[str, float]] = {}
     controls: tuple[Control, ...]

@@ -16,18 +16,31 @@ class PlaybookCore:
     async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
         script = role.playbook(brief)
         calls = next(script)
-        for entry in segment[1:]:  # the first is the order itself
-            if isinstance(entry, Turn):
-                if entry.calls != calls:
-                    raise ReplayMismatch(
-                        f"{role.name}, turn {entry.number}: on record {[call.name for call in entry.calls]}, "
-                        f"the playbook now says {[call.name for call in calls]}; was it changed during the run?"
-                    )
-            else:
-                try:
-                    calls = script.send(entry)
-                except StopIteration:
-                    raise ReplayMismatch(
-                        f"{role.name}: the playbook ended before its answer was accepted: {list(entry.notes)}"
-                    ) from None
+        for turn, observation in rounds(segment):
+            if turn.calls != calls:
+                raise ReplayMismatch(
+                    f"{role.name}, turn {turn.number}: on record {[call.name for call in turn.calls]}, "
+                    f"the playbook now says {[call.name for call in calls]}; was it changed during the run?"
+                )
+            try:
+                calls = script.send(observation)
+            except StopIteration:
+                raise ReplayMismatch(
+                    f"{role.name}: the playbook ended before its answer was accepted: {list(observation.notes)}"
+                ) from None
         return Decision(calls=calls)
+
+
+def rounds(segment: list[Turn | Observation]) -> list[tuple[Turn, Observation]]:
+    """Each turn with all that came of it: its results and, where it started a job, the event that ended the job."""
+    found: list[tuple[Turn, Observation]] = []
+    for entry in segment[1:]:  # the first is the order itself
+        if isinstance(entry, Turn):
+            found.append((entry, Observation(run_id=entry.run_id, role=entry.role, number=entry.number)))
+        else:
+            turn, before = found[-1]
+            merged = entry.model_copy(
+                update={"results": before.results + entry.results, "notes": before.notes + entry.notes}
+            )
+            found[-1] = (turn, merged)
+    return found

@@ -195,8 +195,7 @@ def save_weights(model: torch.nn.Module, path: Path) -> None:
 
 
 def seconds_a_step(step: Callable[[], None], times: int = 2) -> float:
-    """Shortest of `times` runs after one to warm up."""
-    step()
+    """Shortest of `times` runs; let it run once before, to warm up."""
     best = math.inf
     for _ in range(times):
         begin = time.monotonic()

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,12 @@ class Dataset(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         folder = Path(config.cache) if config.cache else Path(os.devnull)
         self.cache = ArrayCache(folder, asdict(config.preprocess))
         self.targets = [encode(row, self.label_names, self.multi_label) for row in rows]
-        self.augment = make_augmentation(config, self.label_names) if augment else None
+        self.augmentation = partial(make_augmentation, config, self.label_names) if augment else None
+
+    @cached_property
+    def augment(self) -> Any:
+        """None without augmentation. Made on first use: the import takes seconds, and the images are checked before."""
+        return self.augmentation() if self.augmentation else None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -47,7 +53,9 @@ class Dataset(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
     def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
         image = torch.from_numpy(self.image(self.rows[number]).astype(np.float32))
         if self.augment is not None:
-            image = torch.as_tensor(self.augment(image)).contiguous()
+            # From torch's generator, which differs by worker and is part of a checkpoint.
+            self.augment.set_random_state(int(torch.randint(2**31, ())))
+            image = self.augment(image).as_tensor().contiguous()
         return {"image": image, "labels": self.targets[number]}
 
     def image(self, row: Row) -> np.ndarray:
@@ -174,4 +182,4 @@ def make_augmentation(config: Config, names: Sequence[str]) -> Any:
         steps.append(T.RandShiftIntensity(offsets=wanted.intensity, prob=chance))
     if wanted.noise:
         steps.append(T.RandGaussianNoise(prob=chance / 2, std=wanted.noise))
-    return T.Compose(steps).set_random_state(config.training.seed) if steps else None
+    return T.Compose(steps) if steps else None

@@ -17,7 +17,8 @@ from typing import Any
 
 # Set before the frameworks are imported: nothing here may look for a network.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Threads that wait do not spin: on a machine shared with others that costs half the speed.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from config import Config, ConfigError, load
 
@@ -53,8 +54,6 @@ def train(config: Config) -> int:
     rows = check_rows(config)
 
     import dataset
-    import torch
-    from transformers import set_seed
 
     config = dataset.resolve(config)
     train_set, val_set = dataset.build(config, "train"), dataset.build(config, "val")
@@ -62,6 +61,11 @@ def train(config: Config) -> int:
     readers = {"train": train_set, "val": val_set}
     threads = len(os.sched_getaffinity(0))
     checks.refuse(checks.read_all(rows, lambda row: readers[row["split"]].image(row), threads))
+
+    # Late: what is wrong with the data is told before the frameworks are loaded.
+    import torch
+    from loop import fit
+    from transformers import set_seed
 
     set_seed(config.training.seed)
     model = build_model(config, train_set, len(names))
@@ -79,8 +83,6 @@ def train(config: Config) -> int:
         print(f"attempt {attempt.number} starts from the beginning: no intact checkpoint", flush=True)
     shape = tuple(config.preprocess.input_shape)
     print(f"{len(train_set)} train and {len(val_set)} val samples, {len(names)} classes, input {shape}", flush=True)
-
-    from loop import fit
 
     try:
         result = fit(config, model, train_set, val_set, attempt, picked.path, begin, CHECKPOINTS)

@@ -230,3 +230,28 @@ async def test_a_changed_playbook_is_noticed_and_not_followed(bus: Bus) -> None:
             await run_agent(desk_for(bus, state, role(first)), PlaybookCore())
         with pytest.raises(ReplayMismatch, match="was it changed"):
             await run_agent(desk_for(bus, state, role(changed)), PlaybookCore())
+
+
+async def test_a_playbook_reads_the_start_of_a_job_and_its_end_as_one(bus: Bus) -> None:
+    state = await planned(bus)
+    heard: list[Observation] = []
+
+    def script(brief: Brief):
+        heard.append((yield (call(StartTraining(command=("python", "train.py"), seconds=5)),)))
+        yield SUBMIT
+
+    runner = Runner(verify_index={"ok": True})
+    async with serving(bus, runner):
+        its = role(script)
+        assert await run_agent(desk_for(bus, state, its), PlaybookCore()) is None
+        await runner.has_job.wait()
+        job = runner.jobs[0]
+        await bus.append(
+            JobFinished.make(
+                run_id=state.run_id, sender="tool_runner", cause=job.caused_by, salt=job.job_id, job_id=job.job_id,
+                job="train", asked_by="data_engineer", outcome="memory",
+            )
+        )  # fmt: skip
+        assert await run_agent(desk_for(bus, state, its), PlaybookCore()) is not None
+    assert heard[0].results[0].ok and heard[0].event is not None
+    assert heard[0].event["outcome"] == "memory"

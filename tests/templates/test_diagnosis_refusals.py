@@ -12,7 +12,9 @@ TEMPLATE = Path(__file__).parents[2] / "templates" / "diagnosis"
 
 
 def left_behind(bench):
-    return {"progress.jsonl", "metrics.json", "checkpoints", "package"} & {item.name for item in bench.workspace.iterdir()}
+    return {"progress.jsonl", "metrics.json", "checkpoints", "package"} & {
+        item.name for item in bench.workspace.iterdir()
+    }
 
 
 def test_unknown_and_wrong_keys_are_named(bench):
@@ -76,7 +78,7 @@ def test_every_unusable_image_is_listed(bench):
     for wanted in (
         "5 problem(s)",
         "s000: 3.png cannot be read",
-        "nan: 1",
+        "nan: 2048 values are NaN or infinite",
         "NaN or infinite",
         "four: four.nii.gz is a 4D",
     ):
