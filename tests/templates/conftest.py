@@ -35,7 +35,7 @@ class Bench:
         self.names: list[str] = []
 
     def scans(self, count: int, shape: tuple[int, ...], names: Sequence[str] = ("plain", "block")) -> None:
-        """PNG slices (3D shape) or single PNG images (2D); a class is a brighter block elsewhere, the first has none."""
+        """PNG slices (3D shape) or single PNG images (2D). Each class but the first has a bright block in its place."""
         generator = np.random.default_rng(0)
         self.names = list(names)
         for number in range(count):

@@ -203,7 +203,7 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any]) -> None
     answer = model(image=batch["image"], labels=batch["labels"])
     answer["loss"].backward()
     reached = any(weight.grad is not None and bool(weight.grad.abs().sum() > 0) for weight in model.parameters())
-    shape, loss = list(answer["logits"].shape), number(answer["loss"])
+    shape, loss = list(answer["logits"].shape), number(answer["loss"].detach())
     facts["forward"] = {"logits_shape": shape, "loss": loss, "gradients": reached}
     expected = [len(batch["image"]), len(facts["label_names"])]
     if shape != expected:
