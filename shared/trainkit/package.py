@@ -133,10 +133,10 @@ def pinned(imports: Sequence[str]) -> dict[str, str]:
 def bundle_metadata(facts: PackageFacts, versions: Mapping[str, str]) -> dict[str, Any]:
     labels = list(facts.label_names)
     return {
-        "schema": "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/meta_schema_20240725.json",
         "version": "1.0.0",
         "changelog": {"1.0.0": "first packaged"},
-        "monai_version": versions.get("monai", ""),
+        # Of the training, whether or not the exported code needs it.
+        "monai_version": pinned(["monai"])["monai"],
         "pytorch_version": versions.get("torch", ""),
         "numpy_version": versions.get("numpy", ""),
         "required_packages_version": {k: v for k, v in versions.items() if k not in ("monai", "torch", "numpy")},

@@ -28,7 +28,8 @@ class Augmentation(Section):
     scale: float = Field(default=0.1, ge=0, lt=1)
     shift: float = Field(default=0.05, ge=0, lt=1)
     """Part of the image's size."""
-    intensity: float = Field(default=0.1, ge=0, lt=1)
+    brightness: float = Field(default=0.1, ge=0, lt=1)
+    """Values are scaled and shifted by up to this."""
     noise: float = Field(default=0.05, ge=0)
 
 

@@ -155,8 +155,6 @@ def fitting(size: float, least: int, most: int) -> int:
 
 def make_augmentation(config: Config, names: Sequence[str]) -> Any:
     """MONAI transforms on one sample, channel first; None where all is switched off."""
-    from monai import transforms as T
-
     wanted: Augmentation = config.augmentation
     dims = len(config.preprocess.input_shape)
     flips = wanted.flip_axes
@@ -165,6 +163,10 @@ def make_augmentation(config: Config, names: Sequence[str]) -> Any:
         flips = () if sided else ("W",)
     axes = [{"D": 0, "H": dims - 2, "W": dims - 1}[axis] for axis in flips if axis != "D" or dims == 3]
     chance, turn = wanted.probability, math.radians(wanted.rotate_degrees)
+    if not (axes or turn or wanted.scale or wanted.shift or wanted.brightness or wanted.noise):
+        return None
+    from monai import transforms as T
+
     steps: list[Any] = [T.RandFlip(prob=0.5, spatial_axis=axis) for axis in axes]
     if turn or wanted.scale or wanted.shift:
         sizes = config.preprocess.input_shape
@@ -177,9 +179,9 @@ def make_augmentation(config: Config, names: Sequence[str]) -> Any:
                 padding_mode="border",
             )
         )
-    if wanted.intensity:
-        steps.append(T.RandScaleIntensity(factors=wanted.intensity, prob=chance))
-        steps.append(T.RandShiftIntensity(offsets=wanted.intensity, prob=chance))
+    if wanted.brightness:
+        steps.append(T.RandScaleIntensity(factors=wanted.brightness, prob=chance))
+        steps.append(T.RandShiftIntensity(offsets=wanted.brightness, prob=chance))
     if wanted.noise:
         steps.append(T.RandGaussianNoise(prob=chance / 2, std=wanted.noise))
-    return T.Compose(steps) if steps else None
+    return T.Compose(steps)

@@ -56,7 +56,7 @@ def test_progress_and_turns_are_shown_while_it_runs(main_job) -> None:
 
 
 def test_the_summary_can_be_read_by_a_person(main_job) -> None:
-    text = summary(main_job["events"], 110)
+    text = summary(list(enumerate(main_job["events"], 1)), 110)
     for word in ("succeeded", "CC-CCII", "auc_macro", "majority", "patients"):
         assert word in text
 
@@ -158,7 +158,7 @@ def test_a_cancelled_training_stops(running: Running) -> None:
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
-        (lambda it: it.ask("   "), "requirement"),
+        (lambda it: it.ask("   "), "request is empty"),
         (lambda it: it.ask(core="oracle"), "oracle"),
         (lambda it: it.gateway.add_dataset("not json"), "not JSON"),
         (lambda it: it.gateway.add_dataset('{"dataset name": "a", "dataset description": "b"}'), "dataset path"),

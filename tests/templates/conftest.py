@@ -118,9 +118,9 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def trained_3d(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A 3D training to its end, shared by the tests of a module."""
+    """A 3D training to its end, shared by all tests that only read it."""
     made = Bench(tmp_path_factory.mktemp("trained"))
     made.scans(18, (9, 40, 40), ("plain", "left block", "right block"))
     made.write()

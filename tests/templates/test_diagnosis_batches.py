@@ -170,6 +170,7 @@ def test_verify_batches_on_a_broken_dataset(bench, fault):
     bench.write()
     path = bench.workspace / "dataset.py"
     assert path.read_text().count(old) == 1
+    bench.configure(flip_axes=[], rotate_degrees=0, scale=0, shift=0, brightness=0, noise=0)
     path.write_text(path.read_text().replace(old, new))
     facts = bench.probe("verify_batches", "--folder", ".", "--config", "config.yaml")
     if expected is None:

@@ -107,7 +107,7 @@ def test_killed_training_goes_on_from_the_newest_intact_checkpoint(bench):
     bench.scans(12, (8, 32, 32))
     bench.write()
     # Long enough to be killed in the middle, ended by its time once resumed.
-    bench.configure(epochs=4000, width=8, input_shape=[8, 24, 24], patience=0, train_seconds=25)
+    bench.configure(epochs=4000, width=8, input_shape=[8, 24, 24], patience=0, train_seconds=20)
     config = (bench.workspace / "config.yaml").read_text()
     (bench.workspace / "config.yaml").write_text(config.replace("training:\n", "training:\n  save_seconds: 0\n"))
     checkpoints = bench.workspace / "checkpoints"
