@@ -34,7 +34,8 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
             judged = yield (submit("submit_training", answer),)
             cause = "package: " + "; ".join(judged.notes)
         else:
-            cause = cause_of(str(job.get("summary", "; ".join(result.summary for result in ended.results))))
+            told = str(job.get("summary", "; ".join(result.summary for result in ended.results)))
+            cause = cause_of(str(job.get("outcome", "")), told)
         causes.append(cause)
         change = remedy(cause, training_keys(config), causes.count(cause))
         if not change:
@@ -52,14 +53,15 @@ def training_keys(config: str) -> dict[str, int | float | str]:
 
 
 CAUSES: dict[str, str] = {
-    "memory": r"out of memory|memoryerror|ended memory|cannot allocate|DefaultCPUAllocator",
+    "memory": r"out of memory|memoryerror|cannot allocate|DefaultCPUAllocator",
     "nan": r"\bnan\b|not finite|infinite loss|diverge",
-    "time": r"ended timeout|time budget|took too long",
 }
 
 
-def cause_of(summary: str) -> str:
-    """The kind of failure by the words of the job's end; `other` keeps its last line."""
+def cause_of(outcome: str, summary: str) -> str:
+    """The kind of failure by how the job ended, else by its words; `other` keeps its last line."""
+    if outcome in ("memory", "timeout"):
+        return "memory" if outcome == "memory" else "time"
     for cause, pattern in CAUSES.items():
         if re.search(pattern, summary, re.IGNORECASE):
             return cause

@@ -46,7 +46,6 @@ class SandboxExecute:
             argv,
             workspace=self._workspace,
             mounts=[*self._mounted.mounts(), *code_mounts(settings.home, probe)],
-            env={"PYTHONPATH": "/m3"},
             limits=Limits(seconds=seconds, memory_mb=settings.sandbox_memory_mb, threads=settings.sandbox_cpu_threads),
             log=log,
             level=self._level,

@@ -239,7 +239,7 @@ class Jobs:
             argv,
             workspace=workspace,
             mounts=[*mounted.mounts(), *(code_mounts(settings.home, False) if ours else []), *(extra or [])],
-            env={**({"PYTHONPATH": "/m3"} if ours else {}), **(env or {})},
+            env=env or {},
             limits=Limits(
                 seconds=spec.seconds * 1.1 + 60,
                 memory_mb=min(spec.memory_mb, settings.sandbox_memory_mb),

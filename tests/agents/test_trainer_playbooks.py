@@ -1,0 +1,154 @@
+"""How the Module Architect and the Model Trainer decide, held against results as the runner gives them."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from services.model_trainer.playbook import playbook as train
+from services.module_architect.playbook import input_shape
+from services.module_architect.playbook import playbook as assemble
+from services.tool_runner.mounts import TEMPLATES
+from shared.agent.brief import Brief
+from shared.agent.calls import set_keys
+from shared.contracts.base import Ref
+from shared.contracts.data import DatasetLocked, LeakageReport
+from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
+from shared.contracts.tools import ToolResult
+from shared.contracts.transcript import Call, Observation
+from shared.errors import UserError
+
+CONFIG = (TEMPLATES / "diagnosis" / "config.yaml").read_text()
+REF = Ref(bucket="data", key="k", sha256="0" * 64, size=1)
+
+
+def brief(role: str, **plan: Any) -> Brief:
+    asked = RunRequested.make(run_id="r1", sender="gateway", cause=None, requirement="x", seed=5)
+    fields = {"task": "diagnosis", "dataset_id": "d", "reason": "r", "dimensions": 3, "modality": "CT"}
+    planned = TaskPlanned.make(
+        run_id="r1", sender="task_manager", cause=asked, card=DataCard(dataset_id="d", name="d", description="d"),
+        plan=TaskPlan(**(fields | {"metric": "balanced_accuracy"} | plan)),
+    )  # fmt: skip
+    locked = DatasetLocked.make(
+        run_id="r1", sender="scorer", cause=planned, index_sha256="i", manifest_sha256="m", view=REF,
+        leakage=LeakageReport(checks={}), locks=1, counts={}, patients={},
+    )  # fmt: skip
+    return Brief(run_id="r1", role=role, order="o", requested=asked, planned=planned, locked=locked, train_seconds=100)
+
+
+def read(**texts: str) -> ToolResult:
+    files = {f"/workspace/{name}": {"text": text} for name, text in texts.items()}
+    return ToolResult(call_id="c", tool="read_files", ok=True, summary="read", data={"files": files})
+
+
+def seen(*results: ToolResult, **fields: Any) -> Observation:
+    return Observation(run_id="r1", role="model_trainer", number=1, results=results, **fields)
+
+
+def ended(outcome: str, summary: str = "") -> Observation:
+    started = ToolResult(call_id="c", tool="start_training", ok=True, summary="queued")
+    return seen(started, event={"job_id": "job-1", "outcome": outcome, "summary": summary})
+
+
+def after(text: str, calls: tuple[Call, ...]) -> dict[str, Any]:
+    """The section `training` once the edits of a turn are applied; every edit must find its line exactly once."""
+    for call in calls:
+        if call.name == "edit_files":
+            assert text.count(str(call.arguments["old"])) == 1
+            text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
+    return yaml.safe_load(text)["training"]
+
+
+def test_training_is_set_to_its_time_started_and_delivered() -> None:
+    script = train(brief("model_trainer"))
+    next(script)
+    calls = script.send(seen(read(**{"config.yaml": CONFIG})))
+    assert after(CONFIG, calls) | {"train_seconds": 90, "seed": 5} == after(CONFIG, calls)
+    assert calls[-1].name == "start_training" and calls[-1].arguments["seconds"] == 100
+    (submission,) = script.send(ended("ok"))
+    assert submission.arguments["job_id"] == "job-1"
+    assert submission.arguments["hyper_parameters"]["train_seconds"] == 90
+
+
+@pytest.mark.parametrize(
+    ("outcome", "summary", "key", "value"),
+    [
+        ("memory", "train ended memory, exit code None", "batch_size", 4),
+        ("failed", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "batch_size", 4),
+        (
+            "failed",
+            "the loss is NaN at step 3",
+            "learning_rate",
+            yaml.safe_load(CONFIG)["training"]["learning_rate"] / 5,
+        ),
+        ("timeout", "train ended timeout", "train_seconds", 45),
+    ],
+)
+def test_a_failure_is_mended_by_its_cause(outcome: str, summary: str, key: str, value: float) -> None:
+    script = train(brief("model_trainer"))
+    next(script)
+    first = script.send(seen(read(**{"config.yaml": CONFIG})))
+    text = CONFIG
+    for call in first[:-1]:
+        text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
+    again = script.send(ended(outcome, summary))
+    assert after(text, again)[key] == pytest.approx(value)
+    assert again[-1].name == "start_training"
+
+
+def test_a_cause_that_stays_or_is_unknown_is_an_honest_end() -> None:
+    script = train(brief("model_trainer"))
+    next(script)
+    script.send(seen(read(**{"config.yaml": CONFIG})))
+    with pytest.raises(UserError, match="KeyError"):
+        script.send(ended("failed", "Traceback ...\nKeyError: 'image'"))
+    script = train(brief("model_trainer"))
+    next(script)
+    script.send(seen(read(**{"config.yaml": CONFIG})))
+    script.send(ended("memory"))
+    script.send(ended("memory"))
+    with pytest.raises(UserError, match="failed 3 times"):
+        script.send(ended("memory"))
+
+
+def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> None:
+    plan = '{"handoff": {"geometry": {"measured": {"image_sizes": {"96x96": 5}, "files_per_sample": {"median": 28}}}}}'
+    script = assemble(brief("module_architect"))
+    copy, _ = next(script)
+    assert copy.arguments["source"] == "/templates/diagnosis"
+    copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
+    texts = {"config.yaml": CONFIG, "plan.json": plan, "environment.json": '{"gpus": []}'}
+    calls = script.send(seen(copied, read(**texts)))
+    text = CONFIG
+    for call in calls[:-1]:
+        text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
+    config = yaml.safe_load(text)
+    assert config["preprocess"]["input_shape"] == [24, 64, 64]
+    assert config["training"]["metric"] == "balanced_accuracy"
+    assert calls[-1].name == "submit_module"
+    again = script.send(seen(notes=("batches of train have shape ...",)))
+    assert again[0].arguments["new"].strip().startswith("input_shape: auto")
+    with pytest.raises(UserError, match="still wrong"):
+        script.send(seen(notes=("still wrong",)))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "slices", "dimensions", "gpu", "shape"),
+    [
+        ({"512x512": 9, "96x96": 1}, 1, 2, False, (160, 160)),
+        ({"512x512": 9}, 200, 3, False, (24, 64, 64)),
+        ({"512x512": 9}, 200, 3, True, (96, 160, 160)),
+        ({"40x48x48": 3}, 1, 3, False, (24, 48, 48)),
+        ({}, 12, 3, False, (16, 64, 64)),
+    ],
+)
+def test_input_shapes(sizes: dict[str, int], slices: int, dimensions: int, gpu: bool, shape: tuple[int, ...]) -> None:
+    assert input_shape({"image_sizes": sizes, "files_per_sample": {"median": slices}}, dimensions, gpu) == shape
+
+
+def test_setting_keys_keeps_comments_and_leaves_what_is_ambiguous() -> None:
+    text = "a:\n  x: 1   # why\n  y: two\nb:\n  y: three\n"
+    edits, changed = set_keys("c.yaml", text, {"x": [1, 2], "y": 4, "z": 5})
+    assert changed == "a:\n  x: [1, 2]   # why\n  y: two\nb:\n  y: three\n"
+    assert len(edits) == 1
+    assert set_keys("c.yaml", changed, {"x": [1, 2]})[0] == []
