@@ -1,15 +1,18 @@
 """What a language model is given: the static part first and byte-stable, the tool list from the argument models."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from shared.agent.brief import Brief
 from shared.agent.role import Role
 
+COMMON = Path(__file__).with_name("common.md")
+
 
 def system_prompt(role: Role) -> str:
-    """The role's prompt file; the same bytes in every run, so that providers can cache it."""
-    return role.prompt.read_text(encoding="utf-8")
+    """What every role is told, then the role's own prompt; the same bytes in every run, for the providers' caches."""
+    return COMMON.read_text(encoding="utf-8") + "\n" + role.prompt.read_text(encoding="utf-8")
 
 
 def tool_schemas(role: Role) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ REPEATS = 3
 
 def repeats(segment: list[Turn | Observation]) -> int:
     """How often the last turn has now been decided in a row, word for word."""
-    turns = [entry.calls for entry in segment if isinstance(entry, Turn)]
+    # Without the provider's ids, which are new in every reply.
+    turns = [[(call.name, call.arguments) for call in entry.calls] for entry in segment if isinstance(entry, Turn)]
     count = 0
     for calls in reversed(turns):
         if calls != turns[-1]:

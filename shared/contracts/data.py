@@ -58,7 +58,10 @@ class Handoff(Contract):
 
 
 class PreparedDataset(Contract):
-    """The Data Engineer's answer: where the index lies in its workspace, and what it learned."""
+    """Deliver the index: where it lies in your workspace, and what you learned that later roles need.
+
+    A probe reads every row and file before it is accepted: patients, copies, missing and unreadable files, labels.
+    """
 
     index_path: str = "index.jsonl"
     meta_path: str = "index_meta.json"

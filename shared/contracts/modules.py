@@ -8,7 +8,10 @@ from shared.contracts.base import Contract, Event, Spent
 
 
 class AssembledModule(Contract):
-    """The Module Architect's answer; paths are relative to the build workspace."""
+    """Deliver the training module; paths are relative to the build workspace.
+
+    A probe builds the datasets, draws batches of train and val and runs the model on them before it is accepted.
+    """
 
     template: str
     folder: str = "."

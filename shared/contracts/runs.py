@@ -64,7 +64,7 @@ class AcceptableRange(Contract):
 
 
 class TaskPlan(Contract):
-    """The paper's planning document P, as the Task Manager submits it."""
+    """Deliver the planning document: the one dataset that fits, why, why not the others, and what is to be done."""
 
     task: TaskKind
     dataset_id: Token
@@ -93,7 +93,7 @@ class TaskPlanned(Event):
 
 
 class DatasetNeed(Contract):
-    """No registered dataset fits: what is missing, and why each candidate was refused."""
+    """Say that no registered dataset fits: what is missing, and why each candidate was refused. The run then waits."""
 
     need: str = Field(min_length=1)
     refused: tuple[Candidate, ...] = ()
@@ -114,7 +114,7 @@ class DatasetAdded(Event):
 
 
 class Infeasibility(Contract):
-    """These data cannot support this request. Evidence is what a probe can confirm."""
+    """End the run honestly: these data cannot support this request. Evidence is what you saw, with figures."""
 
     reason: str = Field(min_length=1)
     evidence: dict[str, JsonValue] = {}

@@ -82,7 +82,10 @@ class JobFinished(Event):
 
 
 class FinishedTraining(Contract):
-    """The Model Trainer's answer."""
+    """Deliver the package of a training job that ended ok: `job_id` is the id that start_training gave you.
+
+    A probe runs the package on validation images before it is accepted; the scorer then runs it on the test set.
+    """
 
     job_id: Token
     hyper_parameters: dict[str, JsonValue] = {}

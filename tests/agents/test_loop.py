@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from shared.agent.core import Decision
 from shared.agent.desk import Desk
 from shared.agent.loop import GaveUp, OutOfBudget, run_agent
 from shared.agent.role import Facts, Probe, Role, Submission
+from shared.agent.stuck import hopeless, nudge
 from shared.bus import Bus
 from shared.contracts.base import Event, Spent, new_run_id
 from shared.contracts.runs import Budget, DataCard, Infeasibility, Infeasible, RunRequested, TaskPlan, TaskPlanned
@@ -255,3 +257,15 @@ async def test_a_playbook_reads_the_start_of_a_job_and_its_end_as_one(bus: Bus) 
         assert await run_agent(desk_for(bus, state, its), PlaybookCore()) is not None
     assert heard[0].results[0].ok and heard[0].event is not None
     assert heard[0].event["outcome"] == "memory"
+
+
+def test_repeating_oneself_is_seen_whatever_ids_a_provider_gives() -> None:
+    turns: list[Turn | Observation] = [
+        Turn(
+            run_id="r", role="data_engineer", number=number, at=datetime.now(UTC), core="c",
+            calls=(Call(name="read_files", arguments={"paths": ["a"]}, provider_id=f"id{number}"),),
+        )
+        for number in range(1, 4)
+    ]  # fmt: skip
+    assert nudge(turns) and not hopeless(turns)
+    assert hopeless(turns * 2)

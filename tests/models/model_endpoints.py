@@ -1,0 +1,245 @@
+"""An endpoint on loopback that replies what a test recorded and looks at each request as the real one would.
+
+One class a protocol, with the same methods, so that every scenario is told once.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Use = tuple[str, str, Any]
+"""Id, tool, arguments; a string in place of arguments is sent as it is."""
+
+
+@dataclass
+class Reply:
+    status: int
+    body: Any
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Said:
+    """A message of a request, the same for both protocols: who, words, calls or results by id."""
+
+    who: str
+    words: str = ""
+    calls: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    results: dict[str, tuple[bool, str]] = field(default_factory=dict)
+
+
+class Anthropic:
+    name = "anthropic"
+    path = "/v1/messages"
+    base = ""
+
+    def reply(
+        self, *uses: Use, text: str = "", read: int = 10, wrote: int = 5, cached: tuple[int, int] = (0, 0)
+    ) -> Reply:
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+        blocks += [{"type": "tool_use", "id": i, "name": name, "input": given} for i, name, given in uses]
+        usage = {"input_tokens": read - sum(cached), "output_tokens": wrote}
+        usage |= {"cache_creation_input_tokens": cached[0], "cache_read_input_tokens": cached[1]}
+        return self._message(blocks, "tool_use" if uses else "end_turn", usage)
+
+    def garbled(self) -> Reply:
+        """What this API gives when a call is cut off: the arguments that were complete by then."""
+        blocks = [{"type": "tool_use", "id": "g1", "name": "run_script", "input": {"command": "rm -r"}}]
+        return self._message(blocks, "max_tokens", {"input_tokens": 10, "output_tokens": 5})
+
+    def uncounted(self, *uses: Use) -> Reply:
+        reply = self.reply(*uses)
+        del reply.body["usage"]
+        return reply
+
+    def error(self, status: int, kind: str, message: str, **headers: str) -> Reply:
+        return Reply(status, {"type": "error", "error": {"type": kind, "message": message}}, headers)
+
+    def _message(self, blocks: list[dict[str, Any]], stop: str, usage: dict[str, int]) -> Reply:
+        head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_sequence": None}
+        return Reply(200, {**head, "content": blocks, "stop_reason": stop, "usage": usage})
+
+    def static(self, body: dict[str, Any]) -> str:
+        assert body["system"][-1]["cache_control"] == {"type": "ephemeral"}
+        assert body["tools"][-1]["cache_control"] == {"type": "ephemeral"}
+        assert 2 < json.dumps(body).count("cache_control") <= 4, "the API takes four marks"
+        assert body["max_tokens"] > 0
+        assert all(tool["input_schema"]["type"] == "object" for tool in body["tools"])
+        return json.dumps([body["system"], body["tools"]])
+
+    def said(self, body: dict[str, Any]) -> list[Said]:
+        found = []
+        for number, message in enumerate(body["messages"]):
+            assert message["role"] == ("assistant" if number % 2 else "user"), "roles alternate"
+            assert message["content"], "no message is empty"
+            one = Said(message["role"])
+            for block in message["content"]:
+                if block["type"] == "text":
+                    assert block["text"].strip(), "no text is empty"
+                    one.words += block["text"]
+                elif block["type"] == "tool_use":
+                    assert isinstance(block["input"], dict)
+                    one.calls[block["id"]] = (block["name"], block["input"])
+                else:
+                    assert block["type"] == "tool_result" and not one.words, "results come first"
+                    assert block["content"].strip()
+                    one.results[block["tool_use_id"]] = (not block["is_error"], block["content"])
+            if number:
+                assert list(one.results) == list(found[-1].calls), "each call has its result in the next message"
+            found.append(one)
+        assert found[-1].who == "user"
+        return found
+
+
+class OpenAI:
+    name = "openai"
+    path = "/v1/chat/completions"
+    base = "/v1"
+
+    def reply(
+        self, *uses: Use, text: str = "", read: int = 10, wrote: int = 5, cached: tuple[int, int] = (0, 0)
+    ) -> Reply:
+        message: dict[str, Any] = {"role": "assistant", "content": text or None}
+        if uses:
+            message["tool_calls"] = [
+                {"id": i, "type": "function", "function": {"name": name, "arguments": _text(given)}}
+                for i, name, given in uses
+            ]
+        details = {"cache_write_tokens": cached[0], "cached_tokens": cached[1]}
+        usage = {"prompt_tokens": read, "completion_tokens": wrote, "total_tokens": read + wrote}
+        choice = {"index": 0, "finish_reason": "tool_calls" if uses else "stop", "message": message}
+        head = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
+        return Reply(200, {**head, "choices": [choice], "usage": {**usage, "prompt_tokens_details": details}})
+
+    def garbled(self) -> Reply:
+        reply = self.reply(("g1", "run_script", '{"command": "rm -r'))
+        reply.body["choices"][0]["finish_reason"] = "length"
+        return reply
+
+    def uncounted(self, *uses: Use) -> Reply:
+        reply = self.reply(*uses)
+        del reply.body["usage"]
+        return reply
+
+    def error(self, status: int, kind: str, message: str, **headers: str) -> Reply:
+        return Reply(status, {"error": {"type": kind, "code": kind, "message": message, "param": None}}, headers)
+
+    def static(self, body: dict[str, Any]) -> str:
+        assert body["messages"][0]["role"] == "system"
+        assert all(tool["function"]["parameters"]["type"] == "object" for tool in body["tools"])
+        return json.dumps([body["messages"][0], body["tools"]])
+
+    def said(self, body: dict[str, Any]) -> list[Said]:
+        found: list[Said] = []
+        waiting: list[str] = []
+        for message in body["messages"][1:]:
+            match message["role"]:
+                case "tool":
+                    assert message["tool_call_id"] == waiting.pop(0), "results come in the order of the calls"
+                    if found[-1].who != "user":
+                        found.append(Said("user"))
+                    failed = message["content"].startswith("Error: ")
+                    found[-1].results[message["tool_call_id"]] = (not failed, message["content"])
+                case "user":
+                    assert not waiting, "each call has its result before anything else is said"
+                    assert message["content"].strip()
+                    if found and found[-1].who == "user":
+                        assert found[-1].results and not found[-1].words, "roles alternate"
+                        found[-1].words = message["content"]
+                    else:
+                        found.append(Said("user", message["content"]))
+                case "assistant":
+                    assert not waiting and found[-1].who == "user", "roles alternate"
+                    uses = message.get("tool_calls", [])
+                    assert uses or message["content"].strip(), "no message is empty"
+                    one = Said("assistant", message["content"] or "")
+                    for use in uses:
+                        given = json.loads(use["function"]["arguments"])
+                        one.calls[use["id"]] = (use["function"]["name"], given)
+                    waiting = list(one.calls)
+                    found.append(one)
+        assert found[-1].who == "user" and not waiting
+        return found
+
+
+Protocol = Anthropic | OpenAI
+
+
+def _text(given: Any) -> str:
+    return given if isinstance(given, str) else json.dumps(given)
+
+
+class Endpoint:
+    """Hands out its replies in order. What was wrong with a request is in `wrong`, and answered with HTTP 400."""
+
+    def __init__(self, protocol: Protocol, replies: list[Reply]) -> None:
+        self.protocol = protocol
+        self.replies = replies
+        self.bodies: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.wrong: list[str] = []
+        self.url = ""
+
+    @property
+    def heard(self) -> list[Said]:
+        """The last request's messages."""
+        return self.protocol.said(self.bodies[-1])
+
+    def answer(self, path: str, key: str | None, body: dict[str, Any]) -> Reply:
+        try:
+            assert path == self.protocol.path
+            said = self.protocol.said(body)
+            ids = [call for one in said for call in one.calls]
+            assert len(ids) == len(set(ids)), "ids of calls are unique"
+            if self.bodies:
+                before = self.bodies[0]
+                assert self.protocol.static(body) == self.protocol.static(before), "the prefix stays as it is"
+                earlier = self.protocol.said(self.bodies[-1])
+                assert said[: len(earlier)] == earlier, "what was said stays as it is"
+        except (AssertionError, KeyError, ValueError) as error:
+            self.wrong.append(f"{type(error).__name__}: {error}")
+            return self.protocol.error(400, "invalid_request_error", str(error))
+        self.bodies.append(body)
+        self.keys.append(key)
+        return self.replies.pop(0)
+
+
+@contextmanager
+def playing(protocol: Protocol, *replies: Reply) -> Iterator[Endpoint]:
+    """Serve the replies; afterwards all of them were asked for, by requests with nothing wrong about them."""
+    endpoint = Endpoint(protocol, list(replies))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            reply = endpoint.answer(self.path.partition("?")[0], self.headers["authorization"], body)
+            page = isinstance(reply.body, str)
+            data = (reply.body if page else json.dumps(reply.body)).encode()
+            self.send_response(reply.status)
+            self.send_header("content-type", "text/html" if page else "application/json")
+            for name, value in reply.headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    endpoint.url = f"http://127.0.0.1:{server.server_address[1]}{protocol.base}"
+    try:
+        yield endpoint
+        assert not endpoint.wrong, endpoint.wrong
+        assert not endpoint.replies, f"{len(endpoint.replies)} replies were never asked for"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
