@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from services.gateway import live
-from services.gateway.cli import fetch_package
+from services.gateway.cli import fetch_run
 from services.gateway.client import Gateway
 from services.gateway.guard import guard
 from services.gateway.package import predict_alone
@@ -135,8 +135,8 @@ def _predict(system: System, run_id: str, seed: int) -> None:
     from m3bench.cc_ccii import new_scan
 
     folder = system.home.root / "demo" / run_id
-    package, scan = folder / "package", folder / "new_scan"
-    fetch_package(run_id, package)
+    package, scan = folder / "model" / "package", folder / "new_scan"
+    fetch_run(run_id, folder / "model")
     new_scan(scan, NEW_LABEL, 1000 + seed)
     with out.status("predicting with the package alone"):
         case, isolation = predict_alone(package, scan, folder / "prediction", system.settings.runner_uid)

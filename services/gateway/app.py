@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, cast
 from urllib.parse import urlsplit
 
@@ -21,11 +22,14 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from services.gateway import bodies, checks
 from services.gateway.archive import FolderTar
 from services.gateway.feed import server_sent
+from services.gateway.record import Record, record
+from services.gateway.trace import Trace, trace
 from shared.bus import Bus
-from shared.contracts.base import AGENTS, Ref, new_run_id
+from shared.contracts.base import AGENTS, AgentName, Ref, new_run_id
+from shared.contracts.events import AnyEvent
 from shared.contracts.runs import CancelRequested, DataCard, DatasetAdded, RunRequested, RunSummary
 from shared.contracts.state import RunState
-from shared.contracts.transcript import Turn
+from shared.contracts.transcript import Observation, Turn
 from shared.errors import NotFound, PermissionDenied, ServerUnfit, ToolBroken, UserError
 from shared.settings import Settings
 from shared.store import FolderManifest, Store
@@ -157,11 +161,15 @@ async def cancel_run(run_id: Run, parts: Known, body: bodies.CancelRun | None = 
 @router.get("/runs/{run_id}/transcript", tags=["runs"], response_class=PlainTextResponse)
 async def get_transcript(run_id: Run, parts: Known) -> PlainTextResponse:
     """Every role's turns as JSON Lines, which the core `scripted:` replays."""
-    await _state(parts, run_id)
-    turns = [
-        entry for role in AGENTS for entry in (await parts.bus.entries(run_id, role))[0] if isinstance(entry, Turn)
-    ]
+    _, entries = await _story(parts, run_id)
+    turns = [entry for found in entries.values() for entry in found if isinstance(entry, Turn)]
     return PlainTextResponse("".join(turn.model_dump_json() + "\n" for turn in turns), media_type="application/jsonl")
+
+
+@router.get("/runs/{run_id}/trace", tags=["runs"])
+async def get_trace(run_id: Run, parts: Known) -> Trace:
+    """Where the time went: hand-offs with the turns and jobs that led to them, and each role's share."""
+    return trace(*await _story(parts, run_id), datetime.now(UTC))
 
 
 @router.post("/datasets", status_code=201, tags=["datasets"])
@@ -183,8 +191,14 @@ async def list_datasets(parts: Known) -> list[DataCard]:
 @router.get("/runs/{run_id}/artifacts", tags=["artifacts"])
 async def list_artifacts(run_id: Run, parts: Known) -> list[bodies.Artifact]:
     """What a run left behind so far."""
-    refs = _artifacts(await _state(parts, run_id))
+    refs = {**_artifacts(await _state(parts, run_id)), "record": None}
     return [bodies.Artifact(name=name, ref=ref, url=f"/runs/{run_id}/artifacts/{name}") for name, ref in refs.items()]
+
+
+@router.get("/runs/{run_id}/artifacts/record", tags=["artifacts"])
+async def get_record(run_id: Run, parts: Known) -> Record:
+    """The whole story as one document, as far as the run got."""
+    return record(*await _story(parts, run_id))
 
 
 @router.get("/runs/{run_id}/artifacts/{name}", tags=["artifacts"], response_class=StreamingResponse)
@@ -192,7 +206,7 @@ async def get_artifact(run_id: Run, name: str, parts: Known) -> StreamingRespons
     """`package.tar` is the delivered package as a tar; other artifacts come as they are stored."""
     refs = _artifacts(await _state(parts, run_id))
     if name not in refs:
-        raise NotFound(f"Run {run_id} has no {name}. It has: {', '.join(refs) or 'nothing yet'}.")
+        raise NotFound(f"Run {run_id} has no {name}. It has: {', '.join((*refs, 'record'))}.")
     content = await asyncio.to_thread(parts.store.get_bytes, refs[name])
     if name != "package.tar":
         return StreamingResponse(iter([content]), media_type=refs[name].media_type)
@@ -246,6 +260,16 @@ async def _state(parts: Parts, run_id: str) -> RunState:
         raise NotFound(f"There is no run {run_id}. `m3builder runs` lists them.") from None
 
 
+async def _story(
+    parts: Parts, run_id: str
+) -> tuple[list[tuple[int, AnyEvent]], dict[AgentName, list[Turn | Observation]]]:
+    """Events and transcripts of a run that has at least one event."""
+    await _state(parts, run_id)
+    entries = {role: (await parts.bus.entries(run_id, role))[0] for role in AGENTS}
+    # Read last: a fact that answers a turn comes after it.
+    return cast(list[tuple[int, AnyEvent]], await parts.bus.events(run_id)), entries
+
+
 async def _wake_waiting(bus: Bus, cards: list[DataCard]) -> tuple[str, ...]:
     woken = []
     for run in await bus.runs() if cards else []:
@@ -269,7 +293,6 @@ def _artifacts(state: RunState) -> dict[str, Ref]:
     package = (state.finished.package if state.finished else None) or (state.trained.package if state.trained else None)
     found = {
         "package.tar": package,
-        "record": state.finished.record if state.finished else None,
         "cases": state.scored.details if state.scored else None,
         "index": state.prepared.index if state.prepared else None,
     }

@@ -54,7 +54,7 @@ class DatasetsAdded(Body):
 
 class Artifact(Body):
     name: str
-    ref: Ref
+    ref: Ref | None = Field(None, description="Null where it is made when it is asked for.")
     url: str
 
 

@@ -38,6 +38,11 @@ def core(name: str, environ: Mapping[str, str] = os.environ) -> str:
                 "`m3builder up`. Set it, run `m3builder down` and `m3builder up`, or use the core `playbook`, "
                 "which needs no account."
             )
+        if environ.get("M3_MODEL_ENDPOINT") != "inside":
+            raise UserError(
+                f"The core {name} would be told file names, tables and errors as they are. Set M3_MODEL_ENDPOINT=inside "
+                "in the environment of `m3builder up` if its endpoint may have them, or use the core `playbook`."
+            )
     # Building it reads a transcript through, and refuses what does not exist.
     make_core(name)
     return name

@@ -20,7 +20,9 @@ from rich.table import Table
 from services.gateway import live
 from services.gateway.client import Gateway
 from services.gateway.guard import guard
+from services.gateway.record import Record
 from services.gateway.summary import summary
+from services.gateway.trace_view import plain, render
 from shared.contracts.runs import Budget
 from shared.embedded.home import Home
 from shared.errors import M3Error, UserError
@@ -130,6 +132,17 @@ def watch(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
 
 
 @app.command()
+def trace(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
+    """Where a run's time went: hand-offs, turns, calls and jobs, and each role's share; so far, if it still goes."""
+    with _gateway() as gateway:
+        found = gateway.trace(run_id)
+    if out.is_terminal:
+        out.print(render(found))
+    else:
+        print(plain(found))
+
+
+@app.command()
 def runs() -> None:
     """All runs, the newest last."""
     with _gateway() as gateway:
@@ -150,9 +163,12 @@ def cancel(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
 
 @app.command()
 def fetch(run_id: Annotated[str, typer.Argument(metavar="RUN")], folder: Annotated[Path, typer.Argument()]) -> None:
-    """Put the delivered package into a new folder."""
-    fetch_package(run_id, folder)
-    out.print(f"{folder}: `python predict.py INPUT... --output DIR` in there needs nothing of M3Builder")
+    """Put package/, record.json and summary.txt of a run into a new folder."""
+    if fetch_run(run_id, folder):
+        out.print(f"{folder}/package: `python predict.py INPUT... --output DIR` in there needs nothing of M3Builder")
+    else:
+        out.print(f"{folder}: the run made no package; summary.txt and record.json tell why")
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -231,19 +247,30 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
-def fetch_package(run_id: str, folder: Path) -> None:
-    """Unpack a run's package to a new or empty folder; a half-done one never carries its name."""
+def fetch_run(run_id: str, folder: Path) -> bool:
+    """Fill a new or empty folder with `package/`, `record.json` and `summary.txt`; False when the run made no package.
+
+    Raises UserError for a run that has no package yet. A half-done folder never carries its name.
+    """
     folder = folder.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} is not empty. Name a new folder.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _gateway() as gateway, tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
-        tar, unpacked = Path(scratch) / "package.tar", Path(scratch) / "package"
-        _whole(gateway, f"/runs/{run_id}/artifacts/package.tar", tar, "package")
-        with tarfile.open(tar) as archive:
-            archive.extractall(unpacked, filter="data")
-        unpacked.chmod(0o755)
-        unpacked.replace(folder)
+        tar, made = Path(scratch) / "package.tar", Path(scratch) / "made"
+        made.mkdir()
+        _whole(gateway, f"/runs/{run_id}/artifacts/record", made / "record.json", "record")
+        told = Record.model_validate_json((made / "record.json").read_bytes())
+        if told.package is None and told.end is None:
+            raise UserError(f"Run {run_id} has no package yet. `m3builder watch {run_id}` follows it.")
+        (made / "summary.txt").write_text(summary(list(enumerate(told.events, 1))) + "\n")
+        if told.package:
+            _whole(gateway, f"/runs/{run_id}/artifacts/package.tar", tar, "package")
+            with tarfile.open(tar) as archive:
+                archive.extractall(made / "package", filter="data")
+            (made / "package").chmod(0o755)
+        made.replace(folder)
+    return told.package is not None
 
 
 def gateway_url(settings: Settings) -> str:

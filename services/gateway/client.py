@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from services.gateway.items import Item
+from services.gateway.trace import Trace
 from shared.contracts.runs import Budget, DataCard, RunFinished, RunSummary
 from shared.errors import M3Error, NotFound, UserError
 
@@ -48,6 +49,9 @@ class Gateway:
 
     def run(self, run_id: str) -> RunSummary:
         return RunSummary.model_validate(self._ask("GET", f"/runs/{run_id}")["summary"])
+
+    def trace(self, run_id: str) -> Trace:
+        return Trace.model_validate(self._ask("GET", f"/runs/{run_id}/trace"))
 
     def cancel(self, run_id: str, reason: str = "") -> str:
         return str(self._ask("POST", f"/runs/{run_id}/cancel", json={"reason": reason})["status"])

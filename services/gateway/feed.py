@@ -7,7 +7,7 @@ progress may come again; a turn is known by (role, number).
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
 from services.gateway.items import Item
@@ -36,10 +36,16 @@ async def server_sent(bus: Bus, run_id: str, after: int) -> AsyncIterator[bytes]
                 return
             yield item.encode()
     finally:
-        tasks += feed.jobs.values()
-        for task in tasks:
+        await _end([*tasks, *feed.jobs.values()])
+
+
+async def _end(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel until it is heard: before Python 3.12 `wait_for` may swallow a cancellation that comes with its result."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        _, pending = await asyncio.wait(pending, timeout=1)
 
 
 @dataclass

@@ -139,15 +139,20 @@ def test_a_run_is_followed_to_its_end_and_its_package_fetched(
 
     folder = tmp_path / "fetched"
     call(environment, "fetch", run_id, str(folder))
-    assert (folder / "predict.py").read_text() == "print(1)\n"
-    assert (folder / "weights" / "w.bin").stat().st_size == 100_000
+    assert sorted(path.name for path in folder.iterdir()) == ["package", "record.json", "summary.txt"]
+    assert (folder / "package" / "predict.py").read_text() == "print(1)\n"
+    assert (folder / "package" / "weights" / "w.bin").stat().st_size == 100_000
+    record = json.loads((folder / "record.json").read_text())
+    assert (record["run_id"], record["level"]) == (run_id, "valid")
+    assert f"{run_id}: succeeded, level valid" in (folder / "summary.txt").read_text()
     assert "not empty" in call(environment, "fetch", run_id, str(folder), code=2)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
 @pytest.mark.usefixtures("gateway")
-def test_a_run_that_does_not_succeed_is_exit_code_1(environment: dict[str, str], own: Settings) -> None:
+def test_a_run_that_does_not_succeed_is_exit_code_1(environment: dict[str, str], own: Settings, tmp_path: Path) -> None:
     run_id = call(environment, "run", "classify chest CT", "--detach").strip()
+    assert "no package yet" in call(environment, "fetch", run_id, str(tmp_path / "early"), code=2)
     assert "cancelling" in call(environment, "cancel", run_id)
 
     async def end() -> None:
@@ -158,3 +163,8 @@ def test_a_run_that_does_not_succeed_is_exit_code_1(environment: dict[str, str],
     asyncio.run(end())
     assert "cancelled" in call(environment, "watch", run_id, code=1)
     assert "already ended" in call(environment, "cancel", run_id, code=2)
+    told = call(environment, "trace", run_id)
+    assert "CancelRequested: gateway -> task_manager" in told and "RunFinished: task_manager -> person" in told
+    assert "made no package" in call(environment, "fetch", run_id, str(tmp_path / "story"), code=1)
+    assert sorted(path.name for path in (tmp_path / "story").iterdir()) == ["record.json", "summary.txt"]
+    assert not (tmp_path / "early").exists()

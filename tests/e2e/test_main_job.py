@@ -82,16 +82,16 @@ def test_no_later_role_has_seen_the_test_set(running: Running, main_job) -> None
 
 def test_the_package_predicts_alone(running: Running, main_job, tmp_path: Path) -> None:
     from m3bench.cc_ccii import new_scan
-    from services.gateway.cli import fetch_package
+    from services.gateway.cli import fetch_run
 
     os.environ["M3_GATEWAY_URL"] = running.system.settings.gateway_url
     try:
-        fetch_package(main_job["run_id"], tmp_path / "package")
+        fetch_run(main_job["run_id"], tmp_path / "model")
     finally:
         del os.environ["M3_GATEWAY_URL"]
     new_scan(tmp_path / "scan", "NCP", 77)
     case, isolation = predict_alone(
-        tmp_path / "package", tmp_path / "scan", tmp_path / "out", running.system.settings.runner_uid
+        tmp_path / "model" / "package", tmp_path / "scan", tmp_path / "out", running.system.settings.runner_uid
     )
     assert set(case["probabilities"]) == {"CP", "NCP", "Normal"}
     assert sum(case["probabilities"].values()) == pytest.approx(1, abs=1e-4)

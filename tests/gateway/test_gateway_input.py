@@ -49,6 +49,11 @@ async def test_a_model_without_key_names_the_variable(
         monkeypatch.delenv(name, raising=False)
     text = problem(await http.post("/runs", json={"requirement": "x", "core": core}))
     assert f"{variable}_API_KEY" in text and "playbook" in text
+    # A key alone sends nothing out: the operator says that the endpoint may have what the tools tell.
+    monkeypatch.setenv(f"{variable}_API_KEY", "key")
+    assert "M3_MODEL_ENDPOINT=inside" in problem(await http.post("/runs", json={"requirement": "x", "core": core}))
+    monkeypatch.setenv("M3_MODEL_ENDPOINT", "inside")
+    assert (await http.post("/runs", json={"requirement": "x", "core": core})).status_code == 201
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ async def test_a_package_arrives_whole(
     ref = await asyncio.to_thread(store.put_folder, "packages", folder)
     run_id = await new_run(http)
     answer = await http.get(f"/runs/{run_id}/artifacts/package.tar")
-    assert answer.status_code == 404 and "nothing yet" in answer.json()["error"]
+    assert answer.status_code == 404 and "It has: record." in answer.json()["error"]
     if ended:
         await finish(bus, run_id, ref)
     else:
@@ -185,7 +185,7 @@ async def test_a_package_arrives_whole(
             )
         )
     listed = (await http.get(f"/runs/{run_id}/artifacts")).json()
-    assert [artifact["name"] for artifact in listed] == ["package.tar"]
+    assert [artifact["name"] for artifact in listed] == ["package.tar", "record"]
     answer = await http.get(listed[0]["url"])
     assert int(answer.headers["content-length"]) == len(answer.content)
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
