@@ -40,8 +40,8 @@ def core(name: str, environ: Mapping[str, str] = os.environ) -> str:
             )
         if environ.get("M3_MODEL_ENDPOINT") != "inside":
             raise UserError(
-                f"The core {name} would be told file names, tables and errors as they are. Set M3_MODEL_ENDPOINT=inside "
-                "in the environment of `m3builder up` if its endpoint may have them, or use the core `playbook`."
+                f"The core {name} would be told file names, tables and errors as they are. If its endpoint may have "
+                "them, set M3_MODEL_ENDPOINT=inside in the environment of `m3builder up`; or use the core `playbook`."
             )
     # Building it reads a transcript through, and refuses what does not exist.
     make_core(name)
