@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from services.tool_runner.mounts import Mounted, Mounts, code_mounts
 from services.tool_runner.packs import pack_samples
 from services.tool_runner.sandbox import Finished, Level, Limits, Mount, run
-from services.tool_runner.seeds import seed_for
+from services.tool_runner.seeds import area_for, seed_for
 from services.tool_runner.views import materialise_cases
 from services.tool_runner.workspaces import Workspaces
 from shared.contracts.base import Ref
@@ -106,8 +106,9 @@ class Jobs:
 
     async def _train(self, spec: JobSpec, state: RunState, cancel: asyncio.Event) -> dict[str, Any]:
         mounted = await self.mounts.for_role(spec.asked_by, state)
-        await self.workspaces.open(spec.run_id, "build", seed_for("build", state, self.context, mounted))
-        async with self.workspaces.writing(spec.run_id, "build") as workspace:
+        area = area_for("model_trainer", state)
+        await self.workspaces.open(spec.run_id, area, seed_for(area, state, self.context, mounted))
+        async with self.workspaces.writing(spec.run_id, area) as workspace:
             _set_aside(workspace / "package")
             follower = asyncio.create_task(self._follow(spec, workspace / "progress.jsonl"))
             try:
@@ -121,7 +122,7 @@ class Jobs:
                 )
             finally:
                 follower.cancel()
-            await self.workspaces.save(spec.run_id, "build")
+            await self.workspaces.save(spec.run_id, area)
             end = await self._outcome(done, spec)
             if done.outcome == "ok":
                 package = workspace / "package"

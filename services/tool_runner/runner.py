@@ -17,7 +17,7 @@ from services.tool_runner.execute import SandboxExecute
 from services.tool_runner.jobs import Jobs
 from services.tool_runner.mounts import Mounted, Mounts
 from services.tool_runner.sandbox import Level, detect
-from services.tool_runner.seeds import seed_for
+from services.tool_runner.seeds import area_for, seed_for
 from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
 from shared import telemetry
@@ -48,7 +48,7 @@ class Runner:
         state = await self.bus.state(call.run_id)
         if not state.live:
             return _refuse(call, f"the run is over ({state.status}); nothing is run for it any more")
-        area = AREA_OF_ROLE[call.role]
+        area = area_for(call.role, state)
         try:
             mounted = await self.mounts.for_role(call.role, state)
             reads_only = call.tool in PROBES or TOOLS[call.tool].reads_only

@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from services.tool_runner.mounts import Mounted
 from services.tool_runner.views import write_build_seed
+from shared.contracts.base import AgentName
 from shared.contracts.data import ViewManifest
 from shared.contracts.state import RunState
+from shared.contracts.tools import AREA_OF_ROLE
 
 if TYPE_CHECKING:
     from shared.service import Context
 
 Seed = Callable[[Path], Awaitable[None]]
+
+
+def area_for(role: AgentName, state: RunState) -> str:
+    """Name of the role's workspace. A new lock starts a new build workspace: nothing that was trained under the old
+    split, and no index of it, is carried over."""
+    area = AREA_OF_ROLE[role]
+    return f"build-{state.locks}" if area == "build" and state.locks > 1 else area
 
 
 def seed_for(area: str, state: RunState, context: Context, mounted: Mounted) -> Seed:
@@ -45,7 +54,7 @@ def seed_for(area: str, state: RunState, context: Context, mounted: Mounted) -> 
         _write(folder / "plan.json", plan | {"handoff": manifest.handoff.model_dump(mode="json")})
         _write(folder / "environment.json", environment(context))
 
-    return {"plan": plan, "data": data, "build": build}[area]
+    return {"plan": plan, "data": data, "build": build}[area.split("-")[0]]
 
 
 def environment(context: Context) -> dict[str, Any]:
