@@ -12,7 +12,8 @@ abstract sockets and signals to processes outside (6.12). What it does not stop:
 - nothing is remapped and no process is hidden: paths are the real ones, and pids and file names can be probed with
   stat() although nothing can be opened or listed; /etc/passwd and /etc/group are the real ones;
 - Unix sockets that have a path and are open to the runner's user can be connected to, so that user must not be in a
-  group such as docker;
+  group such as docker; where the embedded system runs as one ordinary user at this level, the S3 server's own sockets
+  in /tmp are among them;
 - /dev/shm is shared with other runs of the same user (not listable); what is stored there without being mapped counts
   against no limit but that its last part stays free, and remains there after the run;
 - the process limit is shared with the user's other processes, so it is set at twice the figure and the watch ends
