@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from services.module_architect.check import check_module
 from services.module_architect.playbook import playbook
 from shared.agent.brief import Brief
@@ -21,6 +23,8 @@ from shared.contracts.tools import (
     WriteFiles,
 )
 
+SHAPES = TypeAdapter(dict[str, tuple[int, ...]])
+
 
 def probe(answer: AssembledModule, brief: Brief) -> Probe:
     return Probe("verify_batches", ("--folder", answer.folder, "--config", answer.config))
@@ -29,12 +33,16 @@ def probe(answer: AssembledModule, brief: Brief) -> Probe:
 def assembled(answer: AssembledModule, facts: Facts, brief: Brief, state: RunState, spent: Spent) -> Event:
     batches = facts["batches"]
     assert isinstance(batches, dict)
+    shapes = SHAPES.validate_python(
+        {split: batch["shape"] for split, batch in batches.items() if isinstance(batch, dict)}
+    )
     return ModuleAssembled.make(
         run_id=brief.run_id,
         sender="module_architect",
         cause=brief.order,
-        module=answer,
-        batch_shapes={split: batch["shape"] for split, batch in batches.items() if isinstance(batch, dict)},
+        # The shape on record is the one that the probe saw, whatever the answer says.
+        module=answer.model_copy(update={"input_shape": shapes["train"][1:]}),
+        batch_shapes=shapes,
         workspace_sha256=str(facts["workspace_sha256"]),
         spent=spent,
     )

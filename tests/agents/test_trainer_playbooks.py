@@ -8,12 +8,15 @@ import yaml
 from services.model_trainer.playbook import playbook as train
 from services.module_architect.playbook import input_shape
 from services.module_architect.playbook import playbook as assemble
+from services.module_architect.role import assembled
 from services.tool_runner.mounts import TEMPLATES
 from shared.agent.brief import Brief
 from shared.agent.calls import set_keys
-from shared.contracts.base import Ref
+from shared.contracts.base import Ref, Spent
 from shared.contracts.data import DatasetLocked, LeakageReport
+from shared.contracts.modules import AssembledModule
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
+from shared.contracts.state import RunState
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
@@ -152,3 +155,12 @@ def test_setting_keys_keeps_comments_and_leaves_what_is_ambiguous() -> None:
     assert changed == "a:\n  x: [1, 2]   # why\n  y: two\nb:\n  y: three\n"
     assert len(edits) == 1
     assert set_keys("c.yaml", changed, {"x": [1, 2]})[0] == []
+
+
+def test_the_shape_on_record_is_the_one_that_was_measured() -> None:
+    its = brief("module_architect")
+    answer = AssembledModule(template="diagnosis", model="m", loss="l", input_shape=(1, 9, 9, 9))
+    facts = {"batches": {part: {"shape": [8, 1, 24, 64, 64]} for part in ("train", "val")}, "workspace_sha256": "s"}
+    event = assembled(answer, facts, its, RunState(run_id="r1"), Spent())
+    assert event.module.input_shape == (1, 24, 64, 64)
+    assert event.batch_shapes["val"] == (8, 1, 24, 64, 64)
