@@ -9,7 +9,7 @@ want=$(cat requirements/bootstrap.lock requirements/all.lock pyproject.toml depl
 
 if [ "$(cat "$stamp" 2>/dev/null)" != "$want" ]; then
   cat <<'TEXT'
-Setting up: about 3 GB are downloaded the first time (most of it PyTorch with CUDA), 6.5 GB of disk are used.
+Setting up: about 3.2 GB are downloaded the first time (most of it PyTorch with CUDA), 7 GB of disk are used.
 For a CPU build of PyTorch (about 0.6 GB): set M3_TORCH_INDEX to the address of PyTorch's CPU package index, as its
 installation page gives it, and run this again.
 TEXT
