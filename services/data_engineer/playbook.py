@@ -44,6 +44,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
         submitted = yield (submit("submit_dataset", answer(layout, result.data, tree)),)
         tried.append(f"{layout.layout}: " + "; ".join(submitted.notes))
     finding = Infeasibility(
+        claim="no_labels",
         reason="no index could be made: " + ("; ".join(tried) or "the files fit no layout of classes that is known"),
         evidence={"levels": tree.get("levels", []), "tables": sorted(tables), "tried": tried},
     )

@@ -37,7 +37,9 @@ class IndexMeta(Contract):
     task: TaskKind
     dimensions: Literal[2, 3]
     label_names: tuple[str, ...] = ()
-    """Class names in the order of their numbers 0..N-1."""
+    """Class names in the order of their numbers 0..N-1; of a segmentation the structures, without background."""
+    label_values: dict[str, int] = {}
+    """Of a segmentation: structure -> its value in the masks (28 stays 28); 0 is background and never listed."""
     grouping: Grouping
     grouping_from: str
     """How patients were told apart, in a sentence."""
@@ -105,6 +107,7 @@ class DatasetLocked(Event):
     counts: dict[str, dict[str, int]]
     patients: dict[str, int]
     label_names: tuple[str, ...] = ()
+    label_values: dict[str, int] = {}
 
 
 class PackedSample(Contract):
@@ -113,7 +116,9 @@ class PackedSample(Contract):
     sample_id: str
     pack: Ref
     files: tuple[str, ...]
-    """Member names, in order."""
+    """Member names, in order; of a training row with a mask that is the last."""
+    target: Ref | None = None
+    """The mask of a test row, an object of its own in the bucket sealed: never beside what a package is given."""
 
 
 class PackList(Contract):
@@ -128,6 +133,7 @@ class ViewManifest(Contract):
     rows: tuple[IndexRow, ...]
     packs: tuple[PackedSample, ...]
     label_names: tuple[str, ...]
+    label_values: dict[str, int] = {}
     task: TaskKind
     dimensions: Literal[2, 3]
     handoff: Handoff = Handoff()

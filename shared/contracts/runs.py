@@ -113,10 +113,20 @@ class DatasetAdded(Event):
     dataset_id: Token
 
 
-class Infeasibility(Contract):
-    """End the run honestly: these data cannot support this request. Evidence is what you saw, with figures."""
+Claim = Literal["no_images", "nothing_readable", "no_labels", "one_class", "one_patient"]
 
+
+class Infeasibility(Contract):
+    """End the run honestly: these data cannot support this request. Evidence is what you saw, with figures.
+
+    A probe looks at the dataset itself and confirms the claim, or says why it does not hold. `accounts` is a JSON file
+    in your workspace that accounts for every image: {"rows": [{"files": [...], "patient": "...", "label": "..." or
+    null, "target": "..." or null}], "excluded": {reason: [files]}}. The claims no_images and nothing_readable need none.
+    """
+
+    claim: Claim
     reason: str = Field(min_length=1)
+    accounts: str | None = None
     evidence: dict[str, JsonValue] = {}
 
 
@@ -137,6 +147,17 @@ class WorkReturned(Event):
 
     def recipient(self) -> str:
         return self.target
+
+
+class ReturnedWork(Contract):
+    """Hand work back to an earlier role because its result cannot be worked with: what is wrong, and the evidence.
+
+    Name samples under evidence as {"samples": {sample_id: what is wrong with it}}. At most two times a pair of roles.
+    """
+
+    target: AgentName
+    reason: str = Field(min_length=1)
+    evidence: dict[str, JsonValue] = Field(min_length=1)
 
 
 class ApprovalAsked(Event):

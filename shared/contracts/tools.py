@@ -155,7 +155,7 @@ TOOLS: dict[str, type[ToolArgs]] = {
     )
 }
 
-PROBES = ("verify_index", "verify_batches", "verify_package")
+PROBES = ("verify_index", "verify_infeasible", "verify_batches", "verify_package")
 """Trusted code that the runner runs from its own image on behalf of a role's check; never offered to a core."""
 
 
