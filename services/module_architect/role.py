@@ -7,6 +7,7 @@ from pydantic import TypeAdapter
 from services.module_architect.check import check_module
 from services.module_architect.playbook import playbook
 from shared.agent.brief import Brief
+from shared.agent.returning import return_work
 from shared.agent.role import Facts, Probe, Role, Submission
 from shared.contracts.base import Event, Spent
 from shared.contracts.modules import AssembledModule, ModuleAssembled
@@ -63,6 +64,7 @@ ROLE = Role(
     ),
     submissions=(
         Submission(tool="submit_module", answer=AssembledModule, check=check_module, event=assembled, probe=probe),
+        return_work("module_architect"),
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,

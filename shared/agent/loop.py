@@ -132,6 +132,7 @@ async def _judge(
     facts: Facts = {} if probe is None else await desk.probe(desk.call_id(turn, position, "-probe"), probe)
     state = await desk.bus.state(desk.brief.run_id)
     facts["jobs"] = {job: done.outcome for job, done in state.jobs_done.items() if done.asked_by == desk.role.name}
+    facts["returned"] = dict(state.returned)
     return facts, submission.check(answer, facts, desk.brief)
 
 

@@ -120,8 +120,8 @@ class Infeasibility(Contract):
     """End the run honestly: these data cannot support this request. Evidence is what you saw, with figures.
 
     A probe looks at the dataset itself and confirms the claim, or says why it does not hold. `accounts` is a JSON file
-    in your workspace that accounts for every image: {"rows": [{"files": [...], "patient": "...", "label": "..." or
-    null, "target": "..." or null}], "excluded": {reason: [files]}}. The claims no_images and nothing_readable need none.
+    in your workspace that accounts for every image: {"rows": [{"files": [...], "patient": "...", "label": null or
+    "...", "target": null or "..."}], "excluded": {reason: [files]}}. no_images and nothing_readable need none.
     """
 
     claim: Claim

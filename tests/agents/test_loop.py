@@ -25,7 +25,7 @@ from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import ReplayMismatch, StaleTranscript
 from shared.models.playbook import PlaybookCore
 
-ANSWER = Infeasibility(reason="one class only", evidence={"labels": ["a"]})
+ANSWER = Infeasibility(claim="one_class", reason="one class only", evidence={"labels": ["a"]})
 
 
 class Killed(BaseException):

@@ -1,0 +1,50 @@
+"""Handing work back to an earlier role: one submission that the later roles share."""
+
+import re
+
+from shared.agent.brief import Brief
+from shared.agent.role import Facts, Submission
+from shared.contracts.base import AGENTS, AgentName, Event, Spent
+from shared.contracts.runs import ReturnedWork, WorkReturned
+from shared.contracts.state import RunState
+
+RETURNS = 2
+"""Times that one role may hand work back to another; after that it has to end on its own."""
+
+
+def return_work(sender: AgentName) -> Submission:
+    """The submission by which `sender` hands work back to a role before it."""
+
+    def event(answer: ReturnedWork, facts: Facts, brief: Brief, state: RunState, spent: Spent) -> Event:
+        return WorkReturned.make(
+            run_id=brief.run_id,
+            sender=sender,
+            cause=brief.order,
+            target=answer.target,
+            reason=answer.reason,
+            evidence=answer.evidence,
+            spent=spent,
+        )
+
+    def check(answer: ReturnedWork, facts: Facts, brief: Brief) -> list[str]:
+        earlier = AGENTS[: AGENTS.index(sender)]
+        if answer.target not in earlier:
+            return [f"work goes back to a role before yours ({', '.join(earlier)}), not to {answer.target}"]
+        returned = facts.get("returned")
+        times = returned.get(f"{sender}>{answer.target}", 0) if isinstance(returned, dict) else 0
+        if isinstance(times, int) and times >= RETURNS:
+            return [f"you have handed work back to {answer.target} {times} times, which is the most; end it yourself"]
+        return []
+
+    return Submission(tool="return_work", answer=ReturnedWork, check=check, event=event)
+
+
+def faulty_samples(told: str) -> dict[str, str]:
+    """Sample -> what is wrong with it, from the words of a training that refused its data; empty for other words.
+
+    The form is that of shared.trainkit.checks.DataProblems: a headline, then a line `- <sample>: <what>` each.
+    """
+    _, headline, rest = told.partition("problem(s) in the data")
+    if not headline:
+        return {}
+    return dict(re.findall(r"^- (.+?): (.+)$", rest, re.MULTILINE))

@@ -1,0 +1,62 @@
+"""Handing work back: who may, to whom, how often, and what a refused training says about its samples."""
+
+import pytest
+
+from services.model_trainer.playbook import playbook as train
+from services.model_trainer.role import ROLE as TRAINER
+from services.module_architect.role import ROLE as ARCHITECT
+from shared.agent.returning import RETURNS, faulty_samples, return_work
+from shared.contracts.base import Spent
+from shared.contracts.runs import ReturnedWork
+from shared.contracts.state import RunState, fold
+from shared.errors import UserError
+from shared.trainkit.checks import DataProblems, Problem
+from tests.agents.test_trainer_playbooks import CONFIG, brief, ended, read, seen
+
+TOLD = str(DataProblems([Problem("a/b 1.nii.gz", "12 values are NaN or infinite"), Problem("c", "cannot be read")]))
+
+
+def returned(target: str) -> ReturnedWork:
+    return ReturnedWork(target=target, reason="r", evidence={"samples": {"a": "NaN"}})
+
+
+def test_a_refused_training_names_its_samples() -> None:
+    assert faulty_samples(TOLD) == {"a/b 1.nii.gz": "12 values are NaN or infinite", "c": "cannot be read"}
+    assert faulty_samples("Traceback\n- nothing: of that kind") == {}
+
+
+def test_only_a_role_before_ones_own_can_be_given_work() -> None:
+    check = return_work("module_architect").check
+    assert check(returned("data_engineer"), {}, brief("module_architect")) == []
+    assert "not to model_trainer" in check(returned("model_trainer"), {}, brief("module_architect"))[0]
+
+
+def test_work_is_handed_back_twice_at_most() -> None:
+    check = return_work("model_trainer").check
+    facts = {"returned": {"model_trainer>data_engineer": RETURNS}}
+    assert "2 times" in check(returned("data_engineer"), facts, brief("model_trainer"))[0]
+    assert check(returned("module_architect"), facts, brief("model_trainer")) == []
+
+
+def test_the_event_wakes_the_target_and_makes_what_came_after_it_void() -> None:
+    its = brief("model_trainer")
+    event = return_work("model_trainer").event(returned("data_engineer"), {}, its, RunState(run_id="r1"), Spent())
+    assert event.subject() == "evt.r1.model_trainer.WorkReturned.data_engineer"
+    state = fold("r1", [(1, its.requested), (2, its.planned), (3, its.locked), (4, event)])
+    assert state.handed_back == event and state.locked is None and state.stage == "data_engineer"
+
+
+@pytest.mark.parametrize("role", [TRAINER, ARCHITECT])
+def test_the_later_roles_can_hand_back(role) -> None:
+    assert role.submission("return_work") is not None
+
+
+def test_the_playbook_hands_samples_back_that_no_setting_can_mend() -> None:
+    script = train(brief("model_trainer"))
+    next(script)
+    script.send(seen(read(**{"config.yaml": CONFIG})))
+    (call,) = script.send(ended("failed", f"train ended failed, exit code 2, 3 s, bwrap\n{TOLD}"))
+    assert call.name == "return_work" and call.arguments["target"] == "data_engineer"
+    assert call.arguments["evidence"] == {"samples": faulty_samples(TOLD)}
+    with pytest.raises(UserError, match="2 samples cannot be trained on"):
+        script.send(seen(notes=("you have handed work back 2 times",)))
