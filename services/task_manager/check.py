@@ -12,7 +12,7 @@ def check_plan(plan: TaskPlan, facts: Facts, brief: Brief) -> list[str]:
     card = cards.get(plan.dataset_id)
     if card is None:
         problems.append(f"there is no dataset {plan.dataset_id!r}; registered are: {', '.join(cards) or 'none'}")
-    elif card.path is None:
+    elif not card.here:
         problems.append(f"the data of {plan.dataset_id!r} are not on this system; choose another or submit_need")
     unknown = [item.dataset_id for item in plan.refused if item.dataset_id not in cards]
     if unknown:

@@ -44,15 +44,17 @@ def choose(
     ranked: list[tuple[float, str, DataCard]] = []
     for card in cards:
         facets = offered[card.dataset_id]
-        reason = barred.get(card.dataset_id) or conflict(wanted, facets)
-        if reason is None and wanted.tasks and not facets.tasks:
+        # A dataset that the request names may say less of itself than the request does.
+        named = names(requirement, card)
+        reason = barred.get(card.dataset_id) or (None if named else conflict(wanted, facets))
+        if reason is None and not named and wanted.tasks and not facets.tasks:
             reason = "its card does not say for which task it is"
-        if reason is None and not wanted.tasks & facets.tasks and not wanted.words.keys() & facets.words.keys():
+        if reason is None and not named and not wanted.tasks & facets.tasks and not _shares(wanted, facets):
             reason = "its card shares nothing with the request"
-        if reason is None and card.path is None:
+        if reason is None and not card.here:
             reason = "fits, but its data are not on this system: add them with 'm3builder dataset add'"
         if reason is None:
-            ranked.append((-affinity(wanted, facets, weights), card.dataset_id, card))
+            ranked.append((-affinity(wanted, facets, weights) - 20 * named, card.dataset_id, card))
         else:
             reasons[card.dataset_id] = reason
     ranked.sort(key=lambda item: item[:2])
@@ -60,6 +62,16 @@ def choose(
         reasons[dataset_id] = f"fits less well ({-score:.1f} against {-ranked[0][0]:.1f})"
     refused = tuple(Candidate(dataset_id=key, reason=reasons[key]) for key in sorted(reasons))
     return (ranked[0][2] if ranked else None), refused
+
+
+def names(requirement: str, card: DataCard) -> bool:
+    """Does the request name this dataset? Letter case, spaces and hyphens do not matter."""
+    letters = re.sub(r"[^a-z0-9]+", "[^a-z0-9]?", card.name.lower())
+    return bool(re.search(rf"(?<![a-z0-9]){letters}(?![a-z0-9])", requirement.lower()))
+
+
+def _shares(wanted: Facets, offered: Facets) -> bool:
+    return bool(wanted.words.keys() & offered.words.keys())
 
 
 def make_plan(brief: Brief, card: DataCard, refused: tuple[Candidate, ...]) -> TaskPlan:

@@ -1,10 +1,15 @@
 """Choosing a dataset from what texts say."""
 
+import json
+from importlib.resources import files
+
 import pytest
 
+from m3bench import cards as bench_cards
 from services.task_manager.facets import read_facets
 from services.task_manager.keeper import keep
 from services.task_manager.playbook import acceptable, caps, choose, wanted_labels
+from shared.contracts.cards import parse_card
 from shared.contracts.runs import CancelRequested, DataCard, RoleFailed, RunRequested
 from shared.contracts.state import fold
 
@@ -42,6 +47,45 @@ def test_the_card_that_says_what_is_asked_is_taken(requirement: str, chosen: str
     assert (found.dataset_id if found else None) == chosen
     assert {item.dataset_id for item in refused} == {item.dataset_id for item in CARDS} - {chosen}
     assert all(item.reason for item in refused)
+
+
+ASKED = json.loads(files("m3bench").joinpath("requests.json").read_text(encoding="utf-8"))
+BENCHMARK = tuple(parse_card(path.read_text(encoding="utf-8"))[0] for path in bench_cards.paths())
+CROWD = BENCHMARK + tuple(parse_card(path.read_text(encoding="utf-8"))[0] for path in bench_cards.distractors())
+
+
+@pytest.mark.parametrize("name", sorted(ASKED["tasks"]))
+def test_each_task_of_the_benchmark_gets_its_own_dataset(name: str) -> None:
+    task = ASKED["tasks"][name]
+    for request in task["requests"]:
+        found, _ = choose(request["text"], BENCHMARK, {})
+        assert found is not None and found.dataset_id == task["card"], request["text"]
+
+
+def test_near_misses_in_the_catalogue_seldom_mislead() -> None:
+    wrong = [
+        (request["text"], found and found.dataset_id)
+        for task in ASKED["tasks"].values()
+        for request in task["requests"]
+        for found, _ in [choose(request["text"], CROWD, {})]
+        if found is None or found.dataset_id != task["card"]
+    ]
+    assert len(wrong) <= 4, wrong
+
+
+@pytest.mark.parametrize("request_", ASKED["unserved"], ids=lambda request: request["text"][:40])
+def test_what_no_dataset_can_answer_is_told_so(request_: dict[str, str]) -> None:
+    for cards in (BENCHMARK, CROWD):
+        found, refused = choose(request_["text"], cards, {})
+        assert found is None
+        assert {item.dataset_id for item in refused} == {card.dataset_id for card in cards}
+
+
+def test_a_dataset_that_is_named_is_taken() -> None:
+    found, _ = choose("train any classifier on cc ccii", BENCHMARK, {})
+    assert found is not None and found.dataset_id == "cc-ccii"
+    found, _ = choose("we have no words for it", BENCHMARK, {})
+    assert found is None, "the card WORD is not named by the word `words`"
 
 
 def test_a_card_without_data_is_named_but_not_taken() -> None:

@@ -42,8 +42,20 @@ def test_the_published_text_is_word_for_word() -> None:
     assert "colomns: 'volumeFilename' and 'aclDiagnosis'" in text["KneeMRI"]
 
 
-def test_requests_start_with_the_authors_own() -> None:
-    requests = json.loads(files("m3bench").joinpath("requests.json").read_text(encoding="utf-8"))["CC-CCII"]
+def test_distractors_are_cards_too_and_no_name_is_twice() -> None:
+    found = [parse_card(path.read_text(encoding="utf-8"), path.name)[0] for path in cards.distractors()]
+    assert len(found) >= 40
+    assert [card.dataset_id for card in found] == [path.stem for path in cards.distractors()]
+    assert not {card.name for card in found} & TABLE_4
 
-    assert requests[0]["text"] == "I want to train a model for disease diagnosis using 3D CT images."
-    assert len({request["text"] for request in requests}) == 5
+
+def test_each_task_is_asked_for_in_five_ways() -> None:
+    asked = json.loads(files("m3bench").joinpath("requests.json").read_text(encoding="utf-8"))
+    assert asked["tasks"].keys() == TABLE_4
+    assert {task["card"] for task in asked["tasks"].values()} == {path.stem for path in cards.paths()}
+    texts = [request["text"] for task in asked["tasks"].values() for request in task["requests"]]
+    assert len(texts) == len(set(texts)) == 5 * 14
+    assert asked["tasks"]["CC-CCII"]["requests"][0]["source"] == "authors"
+    assert len(asked["unserved"]) >= 6
+    for task in asked["tasks"].values():
+        assert task["real"].keys() == {"metric", "floor", "target", "alarm"}
