@@ -129,6 +129,7 @@ async def attacks(bench: Bench) -> Any:
         "runner": os.getpid(),
         "runner_parent": os.getppid(),
         "password": os.environ["M3_S3_SECRET_KEY"],
+        "level": LEVEL,
     }
     Path(known["log"]).write_text("a log of another run")
     workspace = bench.base / "workspaces" / "attacker"

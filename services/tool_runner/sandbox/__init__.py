@@ -3,12 +3,15 @@
 **bwrap** (user, mount, pid, network, ipc, uts and cgroup namespaces; no root needed). The child is user 65534 without
 capabilities. It sees /usr, the interpreter, its mounts, its workspace and an empty /tmp; no other process, no network
 but an unused loopback of its own, no environment but what is listed in `interpreter.child_env`. Read-only is enforced
-by the mount. A seccomp filter refuses tracing, mounting, new namespaces, keys, bpf, io_uring, foreign socket families
-and the like. When the run ends, the kernel ends every process in it.
+by the mount. A seccomp filter refuses tracing, mounting, new namespaces, keys, bpf, io_uring, foreign socket families,
+files that run as their owner (set-user-id), leases, signals by descriptor and the like. When the run ends, the kernel
+ends every process in it.
 
 **landlock** (kernel 5.13 or newer; neither root nor user namespaces). The same filter, which also leaves Unix sockets
 as the only ones; Landlock denies every file that is not listed, tracing, and - as far as the kernel knows them - TCP,
-abstract sockets and signals to processes outside (6.12). What it does not stop:
+abstract sockets and signals to processes outside (6.12). No mount protects what is known of a file beside its content,
+so calls that set modes, owners and times answer as if done and do nothing, extended attributes and watches on files are
+refused, and so is the scheduling of other processes. What it does not stop:
 - nothing is remapped and no process is hidden: paths are the real ones, and pids and file names can be probed with
   stat() although nothing can be opened or listed; /etc/passwd and /etc/group are the real ones;
 - Unix sockets that have a path and are open to the runner's user can be connected to, so that user must not be in a

@@ -38,7 +38,8 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
     "reboot": (169, 142), "sethostname": (170, 161), "setdomainname": (171, 162), "iopl": (172, None),
     "ioperm": (173, None), "acct": (163, 89), "settimeofday": (164, 170), "adjtimex": (159, 171),
     "clock_settime": (227, 112), "clock_adjtime": (305, 266), "vhangup": (153, 58), "syslog": (103, 116),
-    "nfsservctl": (180, 42), "lookup_dcookie": (212, 18), "quotactl": (179, 60), "quotactl_fd": (443, 443),
+    
+    "ioprio_set": (251, 30), "nfsservctl": (180, 42), "lookup_dcookie": (212, 18), "quotactl": (179, 60), "quotactl_fd": (443, 443),
     "fanotify_init": (300, 262), "modify_ldt": (154, None), "uselib": (134, None), "_sysctl": (156, None),
     # memory that outlives its owner or that no resident size shows
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193),
@@ -54,7 +55,27 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "clone": (56, 220), "unshare": (272, 97), "ioctl": (16, 29), "socket": (41, 198), "socketpair": (53, 199),
     "personality": (135, 92), "prlimit64": (302, 261), "open": (2, None), "openat": (257, 56), "truncate": (76, 45),
     "kill": (62, 129), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
-    "pidfd_open": (434, 434),
+    "pidfd_open": (434, 434), "fcntl": (72, 25), "setpriority": (141, 140), "creat": (85, None),
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "mknod": (133, None),
+    "mknodat": (259, 33),
+}  # fmt: skip
+
+# Where no mount protects them: what is known of a file beside its content. These answer as if done and do nothing,
+# since copying a file sets its mode and times and would fail otherwise.
+_IDLE: dict[str, tuple[int | None, int | None]] = {
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
+    "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None), "utimes": (235, None),
+    "futimesat": (261, None), "utimensat": (280, 88),
+}  # fmt: skip
+_ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
+    "lremovexattr": (198, 15), "fremovexattr": (199, 16), "setxattrat": (463, 463), "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+}  # fmt: skip
+_WATCHES: dict[str, tuple[int | None, int | None]] = {"inotify_init": (253, None), "inotify_init1": (294, 26)}
+_SCHEDULING: dict[str, tuple[int | None, int | None]] = {
+    "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
 }  # fmt: skip
 
 # NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. The time flag lies in clone's signal byte.
@@ -62,12 +83,19 @@ _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0
 _NEWTIME = 0x80
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_SET_ID = 0o6000
+_CREATES = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE: without them the mode is whatever the register held
+_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE, _F_NOTIFY = 8, 10, 15, 1024, 1026
 _O_ACCMODE_TRUNC = 0o1003
 _O_RDONLY_TRUNC = 0o1000
 
 
+_TABLES = (CALLS, _ABSENT, _NUMBERS, _IDLE, _ATTRIBUTES, _WATCHES, _SCHEDULING)
+
+
 def program(*, loopback: bool = False, shield: Sequence[int] = (), no_truncate: bool = False) -> bytes:
-    """`shield`: process ids that must not be signalled, for where no other namespace or scope hides them.
+    """`shield`: process ids that must not be signalled, for where no namespace hides them and no mount protects files:
+    modes, owners, times and attributes of files cannot be changed there either, nor files watched.
 
     `loopback` lets internet sockets through (and looking up the interfaces, which gloo and NCCL do) and is only right
     in an own network namespace. `no_truncate` is for
@@ -86,7 +114,7 @@ def program(*, loopback: bool = False, shield: Sequence[int] = (), no_truncate: 
         emit(_RET, _ERRNO | error)
 
     def call(name: str) -> int | None:
-        return (CALLS.get(name) or _ABSENT.get(name) or _NUMBERS[name])[column]
+        return next(table[name][column] for table in _TABLES if name in table)
 
     def always(name: str, error: int) -> None:
         if (number := call(name)) is not None:
@@ -107,6 +135,19 @@ def program(*, loopback: bool = False, shield: Sequence[int] = (), no_truncate: 
         body.append(struct.pack("<HBBI", _RET, 0, 0, _ALLOW))
         emit(_JEQ, number, 0, len(body))
         code.extend(body)
+
+    def creates_plain(name: str, flags: int, mode: int) -> None:
+        """Refuse a new file that would run as its owner, who is the runner's user outside."""
+        if (number := call(name)) is None:
+            return
+        emit(_JEQ, number, 0, 6)
+        emit(_LD, _ARG + 8 * flags)
+        emit(_JSET, _CREATES, 0, 3)
+        emit(_LD, _ARG + 8 * mode)
+        emit(_JSET, _SET_ID, 0, 1)
+        refuse(errno.EPERM)
+        # Back to the number of the call, since another block looks at the same one.
+        emit(_LD, _NR)
 
     def families(name: str, allowed: Sequence[int], *, interfaces: bool = False) -> None:
         """`interfaces` also lets a netlink socket through that asks for network interfaces (protocol 0)."""
@@ -137,11 +178,30 @@ def program(*, loopback: bool = False, shield: Sequence[int] = (), no_truncate: 
         always(name, errno.ENOSYS)
     if no_truncate:
         always("truncate", errno.EPERM)
+    if shield:
+        for name in _IDLE:
+            always(name, 0)
+        for name in _ATTRIBUTES:
+            always(name, errno.ENOTSUP)
+        for name in _WATCHES:
+            always(name, errno.EPERM)
+        for name in _SCHEDULING:
+            when(name, 0, [(_JEQ, 0, False)], 0)
+        when("setpriority", 1, [(_JEQ, 0, False)], errno.EPERM)
+    creates_plain("open", 1, 2)
+    creates_plain("openat", 2, 3)
     # From here on each block loads its argument and returns, so the order does not matter.
     when("clone", 0, [(_JSET, _NAMESPACES, True)], errno.EPERM)
     when("unshare", 0, [(_JSET, _NAMESPACES | _NEWTIME, True)], errno.EPERM)
     when("ioctl", 1, [(_JEQ, _TIOCSTI, True), (_JEQ, _TIOCLINUX, True)], errno.EPERM)
     when("personality", 0, [(_JSET, 0xFFFFFFFF, True)], errno.EPERM)
+    for name, argument in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2), ("creat", 1)):
+        when(name, argument, [(_JSET, _SET_ID, True)], errno.EPERM)
+    for name, argument in (("mknod", 1), ("mknodat", 2)):
+        when(name, argument, [(_JSET, _SET_ID, True)], errno.EPERM)
+    signals = (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE, _F_NOTIFY)
+    when("fcntl", 1, [(_JEQ, value, True) for value in signals], errno.EPERM)
+    when("setpriority", 0, [(_JEQ, 0, False)], errno.EPERM)
     when("prlimit64", 0, [(_JEQ, 0, False)], errno.EPERM)
     when("open", 1, [(_JEQ, _O_RDONLY_TRUNC, True)], errno.EPERM, mask=_O_ACCMODE_TRUNC)
     when("openat", 2, [(_JEQ, _O_RDONLY_TRUNC, True)], errno.EPERM, mask=_O_ACCMODE_TRUNC)
