@@ -38,8 +38,8 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
     "reboot": (169, 142), "sethostname": (170, 161), "setdomainname": (171, 162), "iopl": (172, None),
     "ioperm": (173, None), "acct": (163, 89), "settimeofday": (164, 170), "adjtimex": (159, 171),
     "clock_settime": (227, 112), "clock_adjtime": (305, 266), "vhangup": (153, 58), "syslog": (103, 116),
-    
-    "ioprio_set": (251, 30), "nfsservctl": (180, 42), "lookup_dcookie": (212, 18), "quotactl": (179, 60), "quotactl_fd": (443, 443),
+    "ioprio_set": (251, 30), "nfsservctl": (180, 42),
+    "lookup_dcookie": (212, 18), "quotactl": (179, 60), "quotactl_fd": (443, 443),
     "fanotify_init": (300, 262), "modify_ldt": (154, None), "uselib": (134, None), "_sysctl": (156, None),
     # memory that outlives its owner or that no resident size shows
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193),
