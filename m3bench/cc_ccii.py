@@ -3,9 +3,7 @@
 import csv
 import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from m3bench.chest import Grid, Patient, build
 from m3bench.images import BMP, EXPORTED_JPG, PADDED, UNPADDED, UPPER_PNG, NameStyle, write_slices
 from m3bench.lesions import consolidations, ground_glass, incidental
 from m3bench.noise import stream
+from m3bench.replicas import Replica, processes
 from m3bench.scanner import Acquisition, export
 
 LABELS = ("CP", "NCP", "Normal")
@@ -69,19 +68,17 @@ def new_scan(path: Path, label: str, seed: int) -> None:
     write_slices(path, render_scan(label, ("cc-ccii", "new", seed)).pixels, PADDED)
 
 
-def make(root: Path, *, size: str, seed: int, patients: int | None, workers: int) -> dict[str, object]:
-    """Write the dataset into the empty `root`; returns the truth about it."""
+def make(
+    root: Path, *, size: str, seed: int, patients: int | None, layout: str = "paper", workers: int
+) -> dict[str, object]:
+    """Write the dataset into the empty `root`; returns the truth about it. Both layouts are the same."""
     scans = _plan(patients or PATIENTS[size], seed)
     by_patient: dict[str, list[_Scan]] = {}
     for scan in scans:
         by_patient.setdefault(scan.patient, []).append(scan)
     jobs = [(str(root), seed, tuple(group)) for group in by_patient.values()]
-    if workers > 1:
-        # spawn: a forked copy of a threaded parent may hang.
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            written = list(pool.map(_write_patient, jobs, chunksize=4))
-    else:
-        written = [_write_patient(job) for job in jobs]
+    with processes(workers) as mapped:
+        written = list(mapped(_write_patient, jobs))
     records = [record for group in written for record in group]
     quirks, duplicates = _plant(root, records, seed)
     records.sort(key=lambda record: str(record["folder"]))
@@ -194,3 +191,12 @@ def _first_file(record: Mapping[str, object]) -> str:
 
 def _shares(records: Sequence[Mapping[str, object]]) -> list[float]:
     return [round(sum(record["label"] == label for record in records) / len(records), 4) for label in LABELS]
+
+
+REPLICA = Replica(
+    summary="CC-CCII: chest CT as slices, CP / NCP / Normal",
+    make=make,
+    patients=PATIENTS,
+    megabytes={"tiny": 12, "small": 60},
+    unit="patients a class",
+)

@@ -25,8 +25,8 @@ class Grid:
     z: Volume
 
     @classmethod
-    def of(cls, acquisition: Acquisition) -> "Grid":
-        axis = np.linspace(-1, 1, PIXELS, dtype=np.float32)
+    def of(cls, acquisition: Acquisition, pixels: int = PIXELS) -> "Grid":
+        axis = np.linspace(-1, 1, pixels, dtype=np.float32)
         x, y = ((axis - shift) / acquisition.zoom for shift in acquisition.shift)
         z = np.linspace(acquisition.top, acquisition.bottom, acquisition.slices, dtype=np.float32)
         return cls(x.reshape(1, 1, -1), y.reshape(1, -1, 1), z.reshape(-1, 1, 1))
@@ -168,7 +168,7 @@ def _draw_vessels(density: Volume, patient: Patient, grid: Grid, lungs: Mask) ->
     offset = np.arange(-2, 3)
     dy, dx = (part.ravel()[None, :] for part in np.meshgrid(offset, offset, indexing="ij"))
     cy, cx = np.rint(line[:, None]).astype(int) + dy, np.rint(column[:, None]).astype(int) + dx
-    inside = reached[:, None] & (cy >= 0) & (cy < PIXELS) & (cx >= 0) & (cx < PIXELS)
+    inside = reached[:, None] & (cy >= 0) & (cy < grid.y.size) & (cx >= 0) & (cx < grid.x.size)
     distance = ((cy - line[:, None]) ** 2 + (cx - column[:, None]) ** 2) / width[:, None] ** 2
     value = (-820 + 850 * np.exp(-0.7 * distance)).astype(np.float32)
     cz = np.broadcast_to(nearest[:, None], cy.shape)

@@ -4,37 +4,88 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from m3bench import cc_ccii
+from m3bench import cards
+from shared.errors import UserError
 
-SIZES = ("tiny", "small")
+LAYOUTS = ("paper", "distributed")
+
+GENERATORS: Mapping[str, str] = {
+    # Card id -> module with a `REPLICA`. A replica is registered by one line here.
+    "btcv": "m3bench.btcv",
+    "covid19": "m3bench.covid19",
+    "oasis": "m3bench.oasis",
+    "verse": "m3bench.verse",
+    "instance2022": "m3bench.instance",
+    "msd-pancreas": "m3bench.msd_pancreas",
+    "adni": "m3bench.adni",
+    "braingenome": "m3bench.braingenome",
+    "cc-ccii": "m3bench.cc_ccii",
+    "ct-rate": "m3bench.ct_rate",
+    "iu-xray": "m3bench.iu_xray",
+    "chestx-det10": "m3bench.chestx_det10",
+    "ct-kidney": "m3bench.ct_kidney",
+    "kneemri": "m3bench.kneemri",
+}
 
 
-class ReplicaError(ValueError):
-    """The message says what to do."""
+class ReplicaError(UserError):
+    """Nothing was written; the message says what to do."""
 
 
 class Generator(Protocol):
     def __call__(
-        self, root: Path, *, size: str, seed: int, patients: int | None, workers: int
-    ) -> Mapping[str, object]: ...
+        self, root: Path, *, size: str, seed: int, patients: int | None, layout: str, workers: int
+    ) -> Mapping[str, object]:
+        """Write the dataset into the empty `root` and return the truth about it. Same arguments, same bytes."""
+        ...
 
 
 @dataclass(frozen=True)
 class Replica:
+    """What a generator's module has under the name REPLICA."""
+
     summary: str
     make: Generator
     patients: Mapping[str, int]
-    """Size -> patients a class."""
+    """Size -> how many `unit`s; the keys are the sizes that there are."""
+    megabytes: Mapping[str, float]
+    """Size -> megabytes on disk, rounded up: what must be free before anything is written."""
+    unit: str = "patients"
 
 
-REPLICAS: Mapping[str, Replica] = {
-    "cc-ccii": Replica("CC-CCII: chest CT as slices, CP / NCP / Normal", cc_ccii.make, cc_ccii.PATIENTS),
-}
+class Mapper(Protocol):
+    def __call__(self, work: Any, jobs: Iterable[Any], /) -> Iterator[Any]: ...
+
+
+@contextmanager
+def processes(workers: int) -> Iterator[Mapper]:
+    """A `map` over so many processes, results in order; with one worker it is the builtin."""
+    if workers == 1:
+        yield map
+        return
+    # spawn: a forked copy of a threaded parent may hang.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield lambda work, jobs: pool.map(work, jobs, chunksize=2)
+
+
+def find(name: str) -> tuple[str, Replica]:
+    """A replica by its card's id or name, in any case: (id, replica). Raises ReplicaError."""
+    names = {json.loads(path.read_text(encoding="utf-8"))["dataset name"].lower(): path.stem for path in cards.paths()}
+    key = names.get(name.lower(), name.lower())
+    if key not in GENERATORS:
+        raise ReplicaError(f"there is no replica {name!r}; there are: {', '.join(sorted(GENERATORS))}")
+    replica = import_module(GENERATORS[key]).REPLICA
+    assert isinstance(replica, Replica)
+    return key, replica
 
 
 def make(
@@ -44,20 +95,22 @@ def make(
     size: str = "tiny",
     seed: int = 0,
     patients: int | None = None,
+    layout: str = "paper",
     workers: int | None = None,
 ) -> Path:
     """Write the replica into `folder` and `<folder>.truth.json` beside it, which is returned. Seconds to a minute.
 
-    The same arguments give byte-identical files, whatever `workers` (processes; the default fits the size) is. `folder`
-    must be new or empty. Raises ReplicaError before anything is written; an interrupted call leaves no dataset.
+    `layout` is the paper's tree or that of the original distribution. The same arguments give byte-identical files,
+    whatever `workers` (processes; the default fits the size) is. `folder` must be new or empty. Raises ReplicaError
+    before anything is written; an interrupted call leaves no dataset.
     """
-    replica = REPLICAS.get(name)
-    if replica is None:
-        raise ReplicaError(f"there is no replica {name!r}; there are: {', '.join(sorted(REPLICAS))}")
-    if size not in SIZES:
-        raise ReplicaError(f"there is no size {size!r}; there are: {', '.join(SIZES)}")
+    key, replica = find(name)
+    if size not in replica.patients:
+        raise ReplicaError(f"there is no size {size!r} of {key}; there are: {', '.join(replica.patients)}")
+    if layout not in LAYOUTS:
+        raise ReplicaError(f"there is no layout {layout!r}; there are: {', '.join(LAYOUTS)}")
     if patients is not None and patients < 4:
-        raise ReplicaError("at least 4 patients a class are needed for train, val and test parts")
+        raise ReplicaError(f"at least 4 {replica.unit} are needed for train, val and test parts")
     folder = folder.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ReplicaError(f"{folder} exists and is not an empty folder; name a new one")
@@ -67,6 +120,7 @@ def make(
             f"{truth} is there already, from an earlier replica; name another folder or remove that file"
         )
     count = patients or replica.patients[size]
+    _need_space(folder, replica.megabytes[size] * count / replica.patients[size])
     if workers is None:
         # Starting processes takes longer than a few scans.
         workers = 1 if count < 20 else min(4, os.cpu_count() or 1)
@@ -75,8 +129,9 @@ def make(
     try:
         root = staging / "data"
         root.mkdir()
-        facts = replica.make(root, size=size, seed=seed, patients=patients, workers=workers)
-        text = json.dumps({"replica": name, "size": size, "seed": seed, "patients": count, **facts}, indent=1) + "\n"
+        facts = replica.make(root, size=size, seed=seed, patients=patients, layout=layout, workers=workers)
+        head = {"replica": key, "size": size, "seed": seed, "patients": count, "layout": layout}
+        text = json.dumps({**head, **facts}, indent=1) + "\n"
         (staging / "truth.json").write_text(text, encoding="utf-8")
         # Onto an empty folder, rename replaces it.
         root.rename(folder)
@@ -84,3 +139,13 @@ def make(
     finally:
         shutil.rmtree(staging)
     return truth
+
+
+def _need_space(folder: Path, megabytes: float) -> None:
+    there = next(parent for parent in folder.parents if parent.is_dir())
+    free = shutil.disk_usage(there).free / 1e6
+    if free < megabytes:
+        raise ReplicaError(
+            f"the replica needs about {megabytes:.0f} MB and {there} has {free:.0f} MB free; "
+            "make room, choose a smaller size, or name a folder on another disk"
+        )
