@@ -19,9 +19,10 @@ def check_dataset(answer: PreparedDataset, facts: Facts, brief: Brief) -> list[s
         ("files_outside", "files lie outside of the dataset"),
         ("labels_not_in_meta", "labels are missing from label_names"),
         ("label_in_attributes", "attributes give the label away"),
+        ("mask_faults", "masks do not fit their images or label_values"),
     ):
         if found := _list(facts, key):
-            problems.append(f"{len(found)} {text}, such as {found[:3]}")
+            problems.append(f"{facts.get(f'{key}_count', len(found))} {text}, such as {found[:3]}")
     counts = facts.get("counts")
     counts = counts if isinstance(counts, dict) else {}
     for split in ("train", "val", "test"):
@@ -35,7 +36,13 @@ def check_dataset(answer: PreparedDataset, facts: Facts, brief: Brief) -> list[s
 
 
 def check_infeasible(answer: Infeasibility, facts: Facts, brief: Brief) -> list[str]:
-    return [] if answer.evidence else ["an honest end needs evidence: what did you look at, and what did it show?"]
+    """The probe `verify_infeasible` has looked at the dataset itself: the claim must hold there."""
+    problems = [str(error) for error in _list(facts, "errors")]
+    if not answer.evidence:
+        problems.append("an honest end needs evidence: what did you look at, and what did it show?")
+    if facts.get("holds") is not True and not problems:
+        problems.append(f"the probe could not confirm the claim {answer.claim}")
+    return problems
 
 
 def _list(facts: Facts, key: str) -> list[object]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from shared.trainkit.folders import ID_NAME, PLAIN_NAME
+
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".nii", ".nii.gz", ".dcm", ".npy", ".mha", ".nrrd", ".pt"}
 VOLUMES = {".nii", ".nii.gz", ".npy", ".mha", ".nrrd", ".pt"}
 _SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev"}
@@ -75,8 +77,8 @@ def folder_layout(data: Mapping[str, Any], dimensions: int, tables: Mapping[str,
     if heads and {head.lower() for head in heads} <= _SPLITS:
         split_level, class_level = 0, 1
     classes = {leaf[len(root) + class_level] for leaf in leaves if len(leaf) > len(root) + class_level}
-    if not 2 <= len(classes) <= 50:
-        return None
+    if not 2 <= len(classes) <= 50 or all(ID_NAME.fullmatch(name) for name in classes):
+        return None  # folders of patients are no classes
     below = sorted(len(leaf) - len(root) - class_level - 1 for leaf in leaves if len(leaf) > len(root) + class_level)
     deepest = below[-1]
     suffixes = {image_suffix(path) for path in examples(data)} & IMAGES
@@ -109,6 +111,25 @@ def folder_layout(data: Mapping[str, Any], dimensions: int, tables: Mapping[str,
         patient_level=patient_level,
         split_level=split_level,
     )
+
+
+def single_class(data: Mapping[str, Any], said: str) -> list[Layout]:
+    """The one folder that holds everything, if request or card name it: then the dataset has one class only."""
+    leaves = leaf_folders(data)
+    for depth in reversed(range(min(map(len, leaves), default=0))):
+        names = {leaf[: depth + 1] for leaf in leaves}
+        name = leaves[0][depth]
+        known = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said, re.IGNORECASE)
+        if len(names) == 1 and known and not PLAIN_NAME.fullmatch(name) and not ID_NAME.fullmatch(name):
+            says = "the folder level below the class"
+            deeper = any(len(leaf) > depth + 1 for leaf in leaves)
+            return [
+                Layout(
+                    layout="folders", sample="file", grouping="derived", grouping_from=says,
+                    root="/".join(leaves[0][:depth]), patient_level=0 if deeper else None,
+                )
+            ]  # fmt: skip
+    return []
 
 
 def _by_name(root: tuple[str, ...], class_level: int, split_level: int | None, data: Mapping[str, Any]) -> Layout:
@@ -196,7 +217,9 @@ def _label_column(columns: Mapping[str, Any], named: list[str], card: str) -> st
 
     for name in named:  # "... 'Group' (which is the class label ..."
         if re.search(
-            re.escape(name) + r"\W{0,3}\s*\(?\s*(?:which )?(?:is|are|holds|gives)?\s*(?:the )?(?:class|label|diagnos)",
+            # In its quotes: the bare word may stand before "label" by chance, as in "the file labels.csv".
+            rf"['\"‘’“”]{re.escape(name)}['\"‘’“”]"
+            r"\W{0,3}\s*\(?\s*(?:which )?(?:is|are|holds|gives)?\s*(?:the )?(?:class|label|diagnos)",
             card,
         ):
             return name

@@ -31,9 +31,16 @@ def probe(answer: PreparedDataset, brief: Brief) -> Probe:
     )
 
 
+def claim_probe(answer: Infeasibility, brief: Brief) -> Probe:
+    task = brief.planned.plan.task if brief.planned else "diagnosis"
+    accounts = (f"--accounts={answer.accounts}",) if answer.accounts else ()
+    return Probe("verify_infeasible", ("--claim", answer.claim, "--task", task, *accounts))
+
+
 def prepared(answer: PreparedDataset, facts: Facts, brief: Brief, state: RunState, spent: Spent) -> Event:
     exports = facts["exports"]
     assert isinstance(exports, dict)
+    meta = IndexMeta.model_validate(facts["meta"])
     handoff = Handoff(
         layout=answer.handoff.layout,
         geometry={**answer.handoff.geometry, "measured": facts.get("geometry", {})},
@@ -44,12 +51,20 @@ def prepared(answer: PreparedDataset, facts: Facts, brief: Brief, state: RunStat
         sender="data_engineer",
         cause=brief.order,
         index=Ref.model_validate(exports[answer.index_path]),
-        meta=IndexMeta.model_validate(facts["meta"]),
+        meta=meta,
         counts=facts["counts"],
         patients=facts["patients"],
         handoff=handoff,
-        warnings=answer.warnings,
+        warnings=(*answer.warnings, *exclusions(meta)),
         spent=spent,
+    )
+
+
+def exclusions(meta: IndexMeta) -> tuple[str, ...]:
+    """What was left out and why, from the index itself: nobody has to remember to say it."""
+    return tuple(
+        f"left out, {meta.excluded_counts.get(reason, len(names))} x {reason}: {', '.join(names[:3])}"
+        for reason, names in sorted(meta.excluded.items())
     )
 
 
@@ -72,7 +87,9 @@ ROLE = Role(
     ),
     submissions=(
         Submission(tool="submit_dataset", answer=PreparedDataset, check=check_dataset, event=prepared, probe=probe),
-        Submission(tool="declare_infeasible", answer=Infeasibility, check=check_infeasible, event=infeasible),
+        Submission(
+            tool="declare_infeasible", answer=Infeasibility, check=check_infeasible, event=infeasible, probe=claim_probe
+        ),
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,

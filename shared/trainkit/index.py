@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from shared.trainkit.exports import export
 from shared.trainkit.imagefile import IMAGE_SUFFIXES, is_hidden, readable, suffix_of
 
 __all__ = [
@@ -35,13 +36,15 @@ Row = dict[str, Any]
 
 SPLITS = ("train", "val", "test")
 TASKS = ("diagnosis", "organ_segmentation", "anomaly_detection", "report_generation")
+SEGMENTATIONS = ("organ_segmentation", "anomaly_detection")
 ROW_DEFAULTS: Row = {"study": None, "label": None, "target": None, "attributes": {}}
 ROW_FIELDS = ("sample_id", "patient", "study", "label", "target", "files", "attributes", "split")
-META_DEFAULTS: Row = {"label_names": [], "seed": 0, "excluded": {}, "excluded_counts": {}}
+META_DEFAULTS: Row = {"label_names": [], "label_values": {}, "seed": 0, "excluded": {}, "excluded_counts": {}}
 META_FIELDS = (
     "task",
     "dimensions",
     "label_names",
+    "label_values",
     "grouping",
     "grouping_from",
     "split_from",
@@ -80,8 +83,8 @@ def write_index(folder: str | Path, rows: Iterable[Mapping[str, Any]], meta: Map
     texts = {
         "index.jsonl": "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ordered),
         "index_meta.json": _pretty({field: full_meta[field] for field in META_FIELDS}),
-        "train.json": _pretty(_export([row for row in ordered if row["split"] != "test"], full_meta)),
-        "test.json": _pretty(_export([row for row in ordered if row["split"] == "test"], full_meta)),
+        "train.json": _pretty(export([row for row in ordered if row["split"] != "test"], full_meta)),
+        "test.json": _pretty(export([row for row in ordered if row["split"] == "test"], full_meta)),
     }
     if full_meta["task"] == "diagnosis":
         texts["label_dict.json"] = _pretty({name: number for number, name in enumerate(full_meta["label_names"])})
@@ -158,6 +161,7 @@ def meta_problems(meta: Mapping[str, Any]) -> list[str]:
         problems += [f"meta: label name {name!r} is given {n} times" for name, n in Counter(names).items() if n > 1]
         if meta.get("task") == "diagnosis" and not names:
             problems.append("meta: a diagnosis needs label_names, in the order of their numbers 0..N-1")
+    problems += _label_values(meta)
     if not _whole(meta.get("seed", 0)):
         problems.append("meta: seed must be a whole number")
     excluded, counts = meta.get("excluded", {}), meta.get("excluded_counts", {})
@@ -165,6 +169,24 @@ def meta_problems(meta: Mapping[str, Any]) -> list[str]:
         problems.append("meta: excluded must map a reason to a list of files or samples")
     if not isinstance(counts, Mapping) or not all(isinstance(k, str) and _whole(v) for k, v in counts.items()):
         problems.append("meta: excluded_counts must map a reason to a number")
+    return problems
+
+
+def _label_values(meta: Mapping[str, Any]) -> list[str]:
+    values = meta.get("label_values", {})
+    if not isinstance(values, Mapping) or not all(isinstance(k, str) and _whole(v) for k, v in values.items()):
+        return ["meta: label_values must map a structure to its whole number in the masks"]
+    if meta.get("task") not in SEGMENTATIONS:
+        return ["meta: label_values are for segmentations only; leave them out"] if values else []
+    problems = []
+    if not values:
+        problems.append("meta: a segmentation needs label_values, which map each structure to its value in the masks")
+    elif _texts(names := meta.get("label_names", ())) and set(names) != set(values):
+        problems.append("meta: label_names and the keys of label_values must be the same structures")
+    if any(value < 1 for value in values.values()):
+        problems.append("meta: label_values must be 1 or more; 0 is background and is not listed")
+    if len(set(values.values())) < len(values):
+        problems.append("meta: two structures have the same value in label_values")
     return problems
 
 
@@ -231,34 +253,6 @@ def _label(row: Mapping[str, Any], meta: Mapping[str, Any]) -> list[str]:
     if row.get("label") is None:
         return ["a diagnosis needs a label"]
     return [f"label {name!r} is not in label_names" for name in labels_of(row) if name not in known]
-
-
-def _export(rows: Sequence[Row], meta: Mapping[str, Any]) -> object:
-    if meta["task"] == "diagnosis":
-        paths = _image_paths(rows)
-        return {path: list(labels_of(row)) for path, row in zip(paths, rows, strict=True)}
-    if meta["task"] == "report_generation":
-        pairs = zip(_image_paths(rows), rows, strict=True)
-        return [{"image_path": path, "findings": row["target"], "impression": ""} for path, row in pairs]
-    names = list(meta["label_names"])
-    pairs = zip(_image_paths(rows), rows, strict=True)
-    return [{"image_path": path, "label_path": row["target"], "labels": names} for path, row in pairs]
-
-
-def _image_paths(rows: Sequence[Row]) -> list[str]:
-    """A single file, or the folder that holds the slices; its first slice where samples share a folder."""
-    folders = [_folder(row["files"]) for row in rows]
-    shared = {folder for folder, count in Counter(folders).items() if count > 1}
-    return [
-        row["files"][0] if folder is None or folder in shared else folder
-        for row, folder in zip(rows, folders, strict=True)
-    ]
-
-
-def _folder(files: Sequence[str]) -> str | None:
-    if len(files) == 1:
-        return None
-    return os.path.commonpath([str(PurePosixPath(file).parent) for file in files]) or None
 
 
 def _text(value: object) -> bool:

@@ -19,6 +19,13 @@ class _Group:
     classes: Mapping[str, int]
 
 
+def split_shares(patients: int) -> dict[str, float]:
+    """Shares of val and test: 15 and 20 %, and of few patients as much as gives two in test and one in val."""
+    if patients < 4:
+        return {"val": 0.15, "test": 0.2}
+    return {"val": max(0.15, 1 / patients), "test": max(0.2, 2 / patients)}
+
+
 def split_by_patient(
     rows: Sequence[Mapping[str, Any]],
     *,

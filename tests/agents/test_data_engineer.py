@@ -1,6 +1,5 @@
 """From files to an index: real previews, the layout read off them, the real script run on the files."""
 
-import csv
 import json
 import os
 import subprocess
@@ -9,33 +8,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
+from data_engineer_bench import brief, picture, table
 
 from services.data_engineer.check import check_dataset
 from services.data_engineer.layout import Layout
-from services.data_engineer.playbook import index_call, layouts, playbook
+from services.data_engineer.playbook import layouts, playbook
+from services.data_engineer.scripts import index_call
 from services.tool_runner.mounts import PROBES, REPOSITORY
-from shared.agent.brief import Brief
-from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
-from shared.contracts.tools import ToolResult
-from shared.contracts.transcript import Observation
 from shared.errors import UserError
-
-RANDOM = np.random.default_rng(0)
-
-
-def picture(path: Path, side: int = 24) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(RANDOM.integers(0, 255, (side, side), dtype=np.uint8)).save(path)
-
-
-def table(path: Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+from shared.trainkit.collect import CONTRADICTION, COPY, UNREADABLE
+from shared.trainkit.listings import DANGLING
 
 
 class Dataset:
@@ -79,23 +62,6 @@ class Dataset:
         return rows, json.loads((self.work / "index_meta.json").read_text())
 
 
-def brief(**plan: Any) -> Brief:
-    asked = RunRequested.make(run_id="r1", sender="gateway", cause=None, requirement="x")
-    fields = {
-        "task": "diagnosis",
-        "dataset_id": "d",
-        "reason": "r",
-        "dimensions": 2,
-        "modality": "CT",
-        "metric": "auc_macro",
-    }
-    planned = TaskPlanned.make(
-        run_id="r1", sender="task_manager", cause=asked, plan=TaskPlan(**(fields | plan)),
-        card=DataCard(dataset_id="d", name="d", description="folders are classes", path="/d"),
-    )  # fmt: skip
-    return Brief(run_id="r1", role="data_engineer", order="o", requested=asked, planned=planned)
-
-
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     return Dataset(tmp_path)
@@ -121,7 +87,7 @@ def test_scans_of_slices_below_class_and_patient(dataset: Dataset) -> None:
     assert names == ["9.png", "11.png", "20.png", "21.png", "22.png", "23.png"], (
         "natural order, without the damaged one"
     )
-    assert meta["excluded_counts"] == {"unreadable file": 1}
+    assert meta["excluded_counts"] == {UNREADABLE: 1}
 
 
 def test_images_in_class_folders_below_wrappers_and_a_useless_table(dataset: Dataset) -> None:
@@ -173,7 +139,7 @@ def test_a_table_that_the_card_names_columns_of(dataset: Dataset) -> None:
     assert layout.grouping == "stated"
     found, meta = dataset.index(layout, labels=("AD", "CN"))
     assert {row["label"] for row in found} == {"AD", "CN"}
-    assert meta["excluded_counts"]["row whose file does not exist"] == 1
+    assert meta["excluded_counts"][DANGLING] == 1
     sides = {row["patient"]: row["split"] for row in found}
     assert all(sides[row["patient"]] == row["split"] for row in found)
 
@@ -185,20 +151,8 @@ def test_copies_are_kept_once_and_dropped_when_they_disagree(dataset: Dataset) -
     (dataset.data / "a" / "again.png").write_bytes((dataset.data / "a" / "a0.png").read_bytes())
     (dataset.data / "b" / "wrong.png").write_bytes((dataset.data / "a" / "a1.png").read_bytes())
     rows, meta = dataset.index(dataset.layouts(2)[0])
-    assert meta["excluded_counts"] == {"copy of another sample": 1, "copies with different labels": 2}
+    assert meta["excluded_counts"] == {COPY: 1, CONTRADICTION: 2}
     assert len(rows) == 15
-
-
-def test_one_class_is_an_honest_end_with_what_was_seen() -> None:
-    script = playbook(brief())
-    next(script)
-    seen = Observation(
-        run_id="r1", role="data_engineer", number=1,
-        results=(ToolResult(call_id="c", tool="preview_dirs", ok=True, summary="s", data={"tree": ["a/1.png"]}),),
-    )  # fmt: skip
-    (end,) = script.send(seen)
-    assert end.name == "declare_infeasible"
-    assert "no index could be made" in str(end.arguments["reason"])
 
 
 def test_a_task_beyond_the_playbook_says_so() -> None:

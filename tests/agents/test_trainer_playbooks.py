@@ -1,12 +1,13 @@
 """How the Module Architect and the Model Trainer decide, held against results as the runner gives them."""
 
+import json
 from typing import Any
 
 import pytest
 import yaml
 
 from services.model_trainer.playbook import playbook as train
-from services.module_architect.playbook import input_shape
+from services.module_architect.playbook import input_shape, patch_shape
 from services.module_architect.playbook import playbook as assemble
 from services.module_architect.role import assembled
 from services.tool_runner.mounts import TEMPLATES
@@ -147,6 +148,89 @@ def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> No
 )
 def test_input_shapes(sizes: dict[str, int], slices: int, dimensions: int, gpu: bool, shape: tuple[int, ...]) -> None:
     assert input_shape({"image_sizes": sizes, "files_per_sample": {"median": slices}}, dimensions, gpu) == shape
+
+
+SEGMENTATION = (TEMPLATES / "organ_segmentation" / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "machine", "modality", "keys"),
+    [
+        (
+            100,
+            {"gpus": [], "cpu_threads": 2, "memory_mb": 8192},
+            "CT",
+            {"engine": "monai", "max_voxels": 200_000, "patch_voxels": 200_000, "intensity": "ct", "width": 16},
+        ),
+        (
+            600,
+            {"gpus": [], "cpu_threads": 2, "memory_mb": 2048},
+            "MRI",
+            {"engine": "monai", "max_voxels": 1_200_000, "patch_voxels": 131_072, "intensity": "zscore"},
+        ),
+        (
+            600,
+            {"gpus": ["nvidia0"], "cpu_threads": 8, "memory_mb": 65536},
+            "ultrasound",
+            {"engine": "monai", "patch_voxels": 2_097_152, "intensity": "auto", "width": 32, "batch_size": 2},
+        ),
+        (7200, {"gpus": ["nvidia0"]}, "CT", {"engine": "nnunet", "residual_units": 2}),
+    ],
+)
+def test_a_segmentation_fits_machine_and_modality(
+    seconds: float, machine: dict[str, Any], modality: str, keys: dict[str, object]
+) -> None:
+    asked = brief("module_architect", task="organ_segmentation", metric="dice", modality=modality)
+    script = assemble(asked.model_copy(update={"train_seconds": seconds}))
+    copy, _ = next(script)
+    assert copy.arguments["source"] == "/templates/organ_segmentation"
+    copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
+    plan = '{"handoff": {"geometry": {"measured": {"image_sizes": {"64x64x40": 5}}}}}'
+    texts = {"config.yaml": SEGMENTATION, "plan.json": plan, "environment.json": json.dumps(machine)}
+    calls = script.send(seen(copied, read(**texts)))
+    text = SEGMENTATION
+    for call in calls[:-1]:
+        assert text.count(str(call.arguments["old"])) == 1
+        text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
+    config = yaml.safe_load(text)
+    found = {key: value for part in config.values() if isinstance(part, dict) for key, value in part.items()}
+    found["engine"] = config["engine"]
+    assert found | keys == found and found["metric"] == "dice" and found["dimensions"] == 3
+    module = calls[-1].arguments
+    assert len(module["input_shape"]) == 4 and ("nnU-Net" in module["model"]) == (config["engine"] == "nnunet")
+    back = script.send(seen(notes=("train: images hold NaN",)))
+    assert all("auto" in str(call.arguments["new"]) for call in back[:-1])
+    with pytest.raises(UserError, match="still wrong"):
+        script.send(seen(notes=("still wrong",)))
+
+
+def test_the_keys_of_a_segmentation_training_are_the_trainers() -> None:
+    script = train(brief("model_trainer"))
+    next(script)
+    calls = script.send(seen(read(**{"config.yaml": SEGMENTATION})))
+    found = after(SEGMENTATION, calls)
+    assert found["train_seconds"] == 90 and found["seed"] == 5
+    again = script.send(ended("failed", "the loss became nan at step 3"))
+    assert again[-1].name == "start_training"
+    assert str(again[0].arguments["new"]).strip().startswith(f"learning_rate: {found['learning_rate'] / 5}")
+
+
+def test_tasks_without_a_template_are_an_honest_end() -> None:
+    with pytest.raises(UserError, match="no template for report_generation"):
+        next(assemble(brief("module_architect", task="report_generation", metric="bleu")))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dimensions", "voxels", "shape"),
+    [
+        ({"64x64x40": 5}, 3, 200_000, (40, 64, 64)),
+        ({"512x512": 5}, 2, 2**16, (224, 256)),
+        ({}, 3, 2**18, (64, 64, 64)),
+    ],
+)
+def test_patch_shapes(sizes: dict[str, int], dimensions: int, voxels: int, shape: tuple[int, ...]) -> None:
+    found = patch_shape({"image_sizes": sizes}, dimensions, voxels)
+    assert found == shape
 
 
 def test_setting_keys_keeps_comments_and_leaves_what_is_ambiguous() -> None:

@@ -65,7 +65,8 @@ def test_samples_that_share_a_folder_keep_their_own_keys(tmp_path: Path) -> None
 
 def test_segmentation_and_report_exports(tmp_path: Path) -> None:
     mask = {"sample_id": "1", "patient": "1", "files": ["img/1.nii.gz"], "target": "label/1.nii.gz", "split": "train"}
-    write_index(tmp_path, [mask], {**META, "task": "organ_segmentation", "label_names": ["spleen", "liver"]})
+    structures = {"label_names": ["spleen", "liver"], "label_values": {"spleen": 1, "liver": 6}}
+    write_index(tmp_path, [mask], {**META, "task": "organ_segmentation", **structures})
     assert json.loads((tmp_path / "train.json").read_text()) == [
         {"image_path": "img/1.nii.gz", "label_path": "label/1.nii.gz", "labels": ["spleen", "liver"]}
     ]

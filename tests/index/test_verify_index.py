@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nibabel
 import numpy as np
 import pytest
 from PIL import Image
@@ -206,6 +207,71 @@ def test_masks_are_looked_up_too(tmp_path: Path, rows: list[dict[str, Any]], pro
     write(tmp_path, rows, task="organ_segmentation", label_names=["liver"])
 
     assert probe()["missing_files"] == [rows[0]["target"]]
+
+
+def test_masks_that_do_not_fit(tmp_path: Path, probe: Any) -> None:
+    rows = []
+    for number in range(10):
+        scan = np.random.default_rng(number).normal(size=(6, 5, 4)).astype(np.float32)
+        mask = np.zeros((6, 5, 4), np.uint8 if number else np.float64)
+        mask[0], mask[1] = 1, 28 if number in (3, 8) else 0
+        for folder, data in (("img", scan), ("label", mask)):
+            path = tmp_path / "data" / folder / f"{number}.nii.gz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            nibabel.save(nibabel.Nifti1Image(data, np.diag([-0.7, 0.7, 2.5, 1])), path)
+        files = {"files": [f"img/{number}.nii.gz"], "target": f"label/{number}.nii.gz"}
+        split = "test" if number > 7 else "val" if number == 7 else "train"
+        rows.append({"sample_id": str(number), "patient": f"p{number}", "label": None, "split": split, **files})
+    meta = {"task": "organ_segmentation", "label_names": ["C1", "T13"], "label_values": {"C1": 1, "T13": 28}}
+    write(tmp_path, rows, **meta)
+    facts = probe()
+    assert facts["ok"] is True and facts["mask_faults"] == [] and facts["masks_checked"] == 10, facts
+    geometry = facts["geometry"]
+    assert geometry["structures"] == {"C1": {"train": 7, "val": 1, "test": 2}, "T13": {"train": 1, "val": 0, "test": 1}}
+    assert geometry["orientation"] == {"LAS": 10} and geometry["image_sizes"] == {"6x5x4": 10}
+    assert geometry["spacing_mm"][2] == {"min": 2.5, "median": 2.5, "max": 2.5}
+    assert geometry["intensity"]["images"] == 7 and geometry["intensity"]["min"] < -1
+
+    rows[3]["split"] = "test"
+    write(tmp_path, rows, **meta)
+    assert probe()["errors"] == ["structure 'T13' is in no mask of train"]
+
+    def damage(number: int, data: Any, affine: Any = None) -> None:
+        affine = np.diag([-0.7, 0.7, 2.5, 1]) if affine is None else affine
+        nibabel.save(nibabel.Nifti1Image(data, affine), tmp_path / f"data/label/{number}.nii.gz")
+
+    damage(0, np.full((6, 5, 4), 1.5))
+    damage(1, np.full((6, 5, 4), np.nan))
+    damage(2, np.ones((6, 5, 3), np.uint8))
+    damage(4, np.ones((6, 5, 4), np.uint8), np.diag([-0.7, 0.7, 2.6, 1]))
+    damage(5, np.full((6, 5, 4), 7, np.uint8))
+    damage(6, np.arange(120).reshape(6, 5, 4).astype(np.int16) * 9)
+    damage(7, np.full((6, 5, 4), -1, np.int16))
+    whole = (tmp_path / "data/label/8.nii.gz").read_bytes()
+    (tmp_path / "data/label/8.nii.gz").write_bytes(whole[: len(whole) // 2])
+    faults = probe()["mask_faults"]
+    for number, said in enumerate(
+        ("1.5, which is no whole number", "NaN", "shape is 6x5x3", "", "differs from the image's by up to 0.1 mm",
+         "the values 7, which are not in label_values", "are not in label_values", "negative value -1", "cannot be"),
+    ):  # fmt: skip
+        assert not said or any(text.startswith(f"label/{number}.") and said in text for text in faults), (said, faults)
+    assert len(faults) == 8
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "needs label_values"),
+        ({"liver": 0}, "0 is background"),
+        ({"spleen": 1}, "must be the same structures"),
+        ({"liver": 1.5}, "must map a structure to its whole number"),
+    ],
+)
+def test_label_values_of_a_segmentation(
+    tmp_path: Path, rows: list[dict[str, Any]], probe: Any, values: Any, message: str
+) -> None:
+    write(tmp_path, rows, task="organ_segmentation", label_names=["liver"], label_values=values)
+    assert any(message in error for error in probe()["errors"])
 
 
 def test_the_replicas_traps(tmp_path: Path, probe: Any) -> None:

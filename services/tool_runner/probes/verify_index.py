@@ -23,8 +23,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
 from shared.trainkit.imagefile import ImageFacts, inspect_image, suffix_of
 from shared.trainkit.index import (
+    SEGMENTATIONS,
     SPLITS,
     Row,
     labels_of,
@@ -45,6 +48,7 @@ FAULTS = (
     "files_outside",
     "labels_not_in_meta",
     "label_in_attributes",
+    "mask_faults",
 )
 """Lists that must be empty; copies on one side are told and do no harm."""
 
@@ -77,7 +81,8 @@ def verify(index: Path, meta_path: Path, root: Path, seconds: float, digest_byte
     sound = [row for row in rows if not row_problems([row], None)]
     facts: dict[str, Any] = {"ok": False, "errors": errors, "rows": len(rows), **_sides(sound)}
     facts |= _labels(sound, meta)
-    files, sizes = _look_up(rows, root, masks=str(meta.get("task")) in ("organ_segmentation", "anomaly_detection"))
+    masks = meta.get("task") in SEGMENTATIONS
+    files, sizes = _look_up(rows, root, masks)
     facts |= files
     present = [row for row in sound if all(file in sizes for file in row["files"])]
     facts |= _copies(present, sizes, root, seconds, digest_bytes)
@@ -86,6 +91,14 @@ def verify(index: Path, meta_path: Path, root: Path, seconds: float, digest_byte
     facts["geometry"]["extensions"] = _top(
         Counter(suffix_of(file) or "(none)" for row in sound for file in row["files"])
     )
+    facts["mask_faults"] = []
+    if masks:
+        from _masks import look_at_masks  # type: ignore[import-not-found]
+
+        seen = look_at_masks(sound, sizes, root, meta, seconds)
+        facts["geometry"] |= seen.pop("geometry")
+        facts |= seen | {"sampled": facts["sampled"] or seen["masks_sampled"]}
+        errors += [f"structure {name!r} is in no mask of train" for name in facts["structures_not_trained"]]
     trained = facts["counts"]["train"]
     errors += [f"class {name!r} has no sample in train" for name in _classes(meta) if name not in trained]
     facts["meta"] = meta

@@ -1,0 +1,56 @@
+"""Work handed back: the same index without the samples that a later role could not use. Runs in the sandbox."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from shared.trainkit.collect import report
+from shared.trainkit.index import SPLITS, read_index, write_index
+
+_RANK = {"test": 0, "val": 1, "train": 2}
+"""Of two samples that must not stand on two sides, the one further back goes: the test set stays as it is."""
+
+
+def leave_out(
+    samples: Mapping[str, str], pairs: Iterable[tuple[str, str, str]] = (), folder: Path | None = None
+) -> None:
+    """Write the index in `folder` anew without `samples` (id -> what is wrong) and one of each pair (check, id, id).
+
+    All others keep their side. Ends with a sentence and exit code 1 where nothing is left to work with.
+    """
+    folder = folder or Path()
+    try:
+        rows = read_index(folder / "index.jsonl")
+        meta = json.loads((folder / "index_meta.json").read_text(encoding="utf-8"))
+        before = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        _end(f"the earlier index is gone ({error.filename}); start a new run")
+    side = {row["sample_id"]: row["split"] for row in rows}
+    wrong = dict(samples)
+    for check, one, other in pairs:
+        if one in side and other in side and not {one, other} & set(wrong):
+            goes = max((one, other), key=lambda name: _RANK[side[name]])
+            wrong[goes] = f"{check.replace('_', ' ')} as {other if goes == one else one} on another side of the split"
+    gone = sorted(wrong.keys() & side.keys())
+    if not gone:
+        _end(f"none of the samples that were handed back is in the index, such as {next(iter(wrong), 'none')}")
+    kept = [row for row in rows if row["sample_id"] not in wrong]
+    lost = [name for name in SPLITS if name in side.values() and not any(row["split"] == name for row in kept)]
+    if lost:
+        _end(f"all samples of {' and '.join(lost)} were handed back, such as {gone[0]}: {wrong[gone[0]]}")
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for name in gone:
+        reasons[f"handed back: {' '.join(wrong[name].split())[:200]}"].append(name)
+    counts = dict(meta["excluded_counts"])
+    for reason, names in reasons.items():
+        meta["excluded"][reason] = [*meta["excluded"].get(reason, []), *names][:20]
+        counts[reason] = counts.get(reason, 0) + len(names)
+    write_index(folder, kept, {**meta, "excluded_counts": counts})
+    report(kept, before["found"], counts, before["layout"], before["warnings"], before["oddities"])
+
+
+def _end(problem: str) -> NoReturn:
+    print(json.dumps({"problem": problem}))
+    raise SystemExit(1)
