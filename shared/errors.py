@@ -5,6 +5,7 @@ M3Error
 │   └── NotFound         no such run, dataset or artifact (HTTP 404)
 ├── ToolRefused          the core can mend it; the text goes back as the tool's result
 ├── ToolBroken           we have to mend it (disk full, GPU gone); ends the role's work
+├── Unavailable          a server does not answer just now; whoever handles a message keeps it and tries again
 ├── Conflict             the run moved on since it was folded; fold again
 ├── StaleTranscript      another replica holds this role's work; stop quietly
 ├── ReplayMismatch       a core did not repeat the turns that are on record
@@ -31,6 +32,10 @@ class ToolRefused(M3Error):
 
 class ToolBroken(M3Error):
     """The runner cannot work; nothing that the core writes will help."""
+
+
+class Unavailable(M3Error):
+    """A server that we need does not answer. Nothing is lost: the same will work once it is back."""
 
 
 class Conflict(M3Error):

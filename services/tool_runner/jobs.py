@@ -18,18 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from services.tool_runner.masks import mask_result
 from services.tool_runner.mounts import Mounted, Mounts, code_mounts
 from services.tool_runner.packs import pack_samples
 from services.tool_runner.sandbox import Finished, Level, Limits, Mount, run
 from services.tool_runner.seeds import area_for, seed_for
+from services.tool_runner.training import follow, remove_package, save_now_and_then
 from services.tool_runner.views import materialise_cases
 from services.tool_runner.workspaces import Workspaces
-from shared.contracts.base import Ref
+from shared import telemetry
+from shared.contracts.base import SEGMENTATIONS, Ref
 from shared.contracts.data import IndexRow, PackList
 from shared.contracts.state import RunState
 from shared.contracts.tools import ToolCall
-from shared.contracts.training import JobFinished, JobProgress, JobSpec, JobStarted
-from shared.errors import M3Error
+from shared.contracts.training import JobFinished, JobSpec, JobStarted
+from shared.errors import Conflict, M3Error, Unavailable
 
 if TYPE_CHECKING:
     from shared.service import Context
@@ -38,6 +41,8 @@ log = logging.getLogger(__name__)
 
 TAIL = 6000
 """Characters of a failed job's output that its end carries."""
+MAX_ATTEMPTS = 20
+"""Runners that may die of one job before it counts as lost."""
 
 
 class Jobs:
@@ -48,14 +53,31 @@ class Jobs:
         self.level = level
         self.workspaces = workspaces
         self.mounts = mounts
+        self._attempts: dict[str, int] = {}
+        """Of the jobs that are here: a repetition within this process is the same attempt."""
+        # Of a runner that was killed; its jobs start afresh.
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
-    async def on_job(self, spec: JobSpec, attempt: int) -> None:
-        """Run one job to its end and say so; a job that has ended, or whose run is over, is not run again."""
+    @property
+    def _scratch(self) -> Path:
+        return self.context.settings.home / "runner" / "jobs"
+
+    async def on_job(self, spec: JobSpec, deliveries: int) -> None:
+        """Run one job to its end and say so; a job that has ended, or whose run is over, is not run again.
+
+        Raises Unavailable and Conflict, with which the job has to be handled again: they are not its failure.
+        """
         state = await self.bus.state(spec.run_id)
         if spec.job_id in state.jobs_done:
             return
+        before = state.jobs[spec.job_id].attempt if spec.job_id in state.jobs else 0
+        attempt = self._attempts.setdefault(spec.job_id, before + 1)
         if not state.live:
             await self._end(spec, attempt, {"outcome": "cancelled", "summary": f"the run is over ({state.status})"})
+            return
+        if attempt > MAX_ATTEMPTS:
+            text = f"{before} runners started it and none came to its end"
+            await self._end(spec, before, {"outcome": "lost", "summary": text})
             return
         state = await self.bus.append(
             JobStarted.make(
@@ -71,7 +93,10 @@ class Jobs:
         work = {"train": self._train, "predict": self._predict, "pack": self._pack}
         started = time.monotonic()
         try:
-            end = await work[spec.kind](spec, state, cancel)
+            with telemetry.job_span(spec.kind, spec.job_id, attempt):
+                end = await work[spec.kind](spec, state, cancel)
+        except (Unavailable, Conflict):
+            raise
         except (M3Error, OSError, ValidationError) as error:
             log.exception("job %s failed", spec.kind)
             end = {"outcome": "failed", "summary": f"{type(error).__name__}: {error}"}
@@ -94,6 +119,7 @@ class Jobs:
             ),
             unless=lambda now: spec.job_id in now.jobs_done,
         )  # fmt: skip
+        self._attempts.pop(spec.job_id, None)
 
     async def _watch(self, spec: JobSpec, cancel: asyncio.Event) -> None:
         """Desired state of a job: the run was cancelled, or somebody asked it to stop and save."""
@@ -109,8 +135,10 @@ class Jobs:
         area = area_for("model_trainer", state)
         await self.workspaces.open(spec.run_id, area, seed_for(area, state, self.context, mounted))
         async with self.workspaces.writing(spec.run_id, area) as workspace:
-            _set_aside(workspace / "package")
-            follower = asyncio.create_task(self._follow(spec, workspace / "progress.jsonl"))
+            await asyncio.to_thread(remove_package, workspace / "package")
+            follower = asyncio.create_task(follow(self.bus, spec, workspace / "progress.jsonl"))
+            over = asyncio.Event()
+            saver = asyncio.create_task(save_now_and_then(self.workspaces, spec.run_id, area, over))
             try:
                 done = await self._sandbox(
                     list(spec.command),
@@ -122,39 +150,30 @@ class Jobs:
                 )
             finally:
                 follower.cancel()
-            await self.workspaces.save(spec.run_id, area)
-            end = await self._outcome(done, spec)
-            if done.outcome == "ok":
-                package = workspace / "package"
-                if not (package / "predict.py").is_file():
-                    return end | {
-                        "outcome": "failed",
-                        "summary": "training ended without writing package/predict.py\n" + end["summary"],
-                    }
-                ref = await asyncio.to_thread(self.store.put_folder, "packages", package, ())
-                end["outputs"] = {"package": ref}
-            end["metrics"] = _read_json(workspace, "metrics.json")
-            return end
-
-    async def _follow(self, spec: JobSpec, path: Path) -> None:
-        """Publish the lines that training appends to its progress file."""
-        offset = path.stat().st_size if path.exists() else 0
-        rest = b""
-        while True:
-            await asyncio.sleep(0.5)
-            if not path.exists() or path.stat().st_size <= offset:
-                continue
-            with path.open("rb") as handle:
-                handle.seek(offset)
-                chunk = handle.read(1 << 20)
-            offset += len(chunk)
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
+                over.set()
+                await saver
+            while True:
                 try:
-                    fields = {k: v for k, v in json.loads(line).items() if k in JobProgress.model_fields}
-                    await self.bus.progress(JobProgress(**(fields | {"run_id": spec.run_id, "job_id": spec.job_id})))
-                except (ValueError, AttributeError):
-                    continue  # a line that is no progress is the script's own affair
+                    return await self._trained(done, spec, area, workspace)
+                except Unavailable as error:
+                    # Hours of training are not repeated because a server is away for some minutes.
+                    log.warning("what was trained waits to be stored: %s", error)
+                    await asyncio.sleep(5)
+
+    async def _trained(self, done: Finished, spec: JobSpec, area: str, workspace: Path) -> dict[str, Any]:
+        await self.workspaces.save(spec.run_id, area)
+        end = await self._outcome(done, spec)
+        if done.outcome == "ok":
+            package = workspace / "package"
+            if package.is_symlink() or not (package / "predict.py").is_file():
+                return end | {
+                    "outcome": "failed",
+                    "summary": "training ended without writing package/predict.py\n" + end["summary"],
+                }
+            ref = await asyncio.to_thread(self.store.put_folder, "packages", package, ())
+            end["outputs"] = {"package": ref}
+        end["metrics"] = _read_json(workspace, "metrics.json")
+        return end
 
     # predict ----------------------------------------------------------------------------------------------------
 
@@ -182,20 +201,21 @@ class Jobs:
                 spec, out, Mounted(data=cases), cancel, extra=[Mount(source=package, target="/package")], ours=False,
             )  # fmt: skip
             end = await self._outcome(done, spec)
-            found = _read_json(out, "result/predictions.json", limit=64 << 20)
-            answers = {
-                Path(str(case.get("input"))).name: case for case in found.get("cases", []) if isinstance(case, dict)
-            }
-            result = {
-                "labels": found.get("labels", []),
-                "cases": {
-                    sample: answers.get(name, {"error": "no prediction was returned"}) for name, sample in names.items()
-                },
-                "seconds": done.seconds,
-            }
-            ref = await asyncio.to_thread(
-                self.store.put_bytes, "packages", json.dumps(result).encode(), "application/json"
-            )
+            # A result folder that is a link leads to files of somebody else's.
+            linked = (out / "result").is_symlink()
+            found = {} if linked else _read_json(out, "result/predictions.json", limit=64 << 20)
+            listed = found.get("cases")
+            given = [case for case in listed if isinstance(case, dict)] if isinstance(listed, list) else []
+            answers = {Path(str(case.get("input"))).name: case for case in given}
+            task = state.planned.plan.task if state.planned else "diagnosis"
+            if task in SEGMENTATIONS:
+                result = await asyncio.to_thread(mask_result, task, out, found, answers, names, self.store)
+            else:
+                none = {"error": "no prediction was returned"}
+                cased = {sample: answers.get(name, none) for name, sample in names.items()}
+                result = {"labels": found.get("labels", []), "cases": cased}
+            blob = json.dumps(result | {"seconds": done.seconds}).encode()
+            ref = await asyncio.to_thread(self.store.put_bytes, "packages", blob, "application/json")
             return end | {"outputs": {"predictions": ref}}
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -207,10 +227,11 @@ class Jobs:
         rows = [IndexRow.model_validate_json(line) for line in lines if line.strip()]
         packs = await asyncio.to_thread(
             pack_samples,
-            self.mounts.dataset(state),
+            await self.mounts.dataset(state),
             rows,
             self.store,
             lambda row: "sealed" if row.split == "test" else "data",
+            with_targets=state.planned is not None and state.planned.plan.task in SEGMENTATIONS,
         )
         blob = packs.model_dump_json().encode()
         ref = await asyncio.to_thread(self.store.put_bytes, "sealed", blob, "application/json")
@@ -260,12 +281,6 @@ class Jobs:
         if done.outcome != "ok":
             summary += "\n" + tail
         return {"outcome": done.outcome, "exit_code": done.exit_code, "summary": summary, "log": ref}
-
-
-def _set_aside(package: Path) -> None:
-    """A package of an earlier attempt must not be taken for this one's."""
-    if package.exists():
-        package.rename(package.with_name(f"package.{time.time_ns()}.old"))
 
 
 def _read_json(root: Path, name: str, limit: int = 1 << 20) -> dict[str, Any]:

@@ -41,7 +41,10 @@ class Runner:
         self.mounts = Mounts(context.settings, context.store)
 
     async def on_call(self, call: ToolCall) -> ToolResult:
-        """Never raises for what a core did wrong: that is a result with ok=False."""
+        """Never raises for what a core did wrong: that is a result with ok=False.
+
+        Unavailable and Conflict do fly: the call is then made again, which the tools bear.
+        """
         started = time.monotonic()
         if call.role not in AREA_OF_ROLE or (call.tool not in TOOLS and call.tool not in PROBES):
             return _refuse(call, f"{call.role} may not call {call.tool}")

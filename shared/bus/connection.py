@@ -18,7 +18,7 @@ from nats.js.api import PubAck, RawStreamMsg
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError, ServiceUnavailableError
 
 from shared import telemetry
-from shared.errors import PermissionDenied, ServerUnfit
+from shared.errors import PermissionDenied, ServerUnfit, Unavailable
 from shared.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ MESSAGE_ID = "Nats-Msg-Id"
 
 TRY_SECONDS = 2.0
 GIVE_UP_SECONDS = 30.0
+READ_SECONDS = 10.0
 RECONNECT_WAIT, RECONNECT_TRIES = 0.25, 480
 _NO_STREAM = 10059
 _WRONG_SEQUENCE = (10071, 10164)
@@ -130,7 +131,7 @@ class Connection:
         """Publish to a stream, again and again with the same id, until it is acknowledged.
 
         A publish that timed out may still be stored later, so `message_id` or `expected` must make a repetition
-        harmless. Raises APIError when the server refuses (see `lost_race`), PermissionDenied, or TimeoutError after
+        harmless. Raises APIError when the server refuses (see `lost_race`), PermissionDenied, or Unavailable after
         `seconds`, when it is not known whether the message was stored.
         """
         headers: dict[str, str] = {}
@@ -168,7 +169,7 @@ class Connection:
             sequence = int(message.seq)
 
     async def tail(self, stream: str, subject: str, sequence: int = 0) -> AsyncIterator[RawStreamMsg]:
-        """Like `read`, but goes on for ever. Survives a restart of the server: it keeps no consumer there."""
+        """Like `read`, but goes on for ever. The server may be away for any time: it keeps no consumer there."""
         changed = asyncio.Event()
 
         async def wake(_: Msg) -> None:
@@ -179,7 +180,12 @@ class Connection:
         try:
             while True:
                 changed.clear()
-                if message := await self.after(stream, subject, sequence):
+                try:
+                    message = await self.after(stream, subject, sequence)
+                except Unavailable as error:
+                    log.warning("%s; waiting for the server", error)
+                    continue
+                if message:
                     sequence, pause = int(message.seq), _FIRST_PAUSE
                     yield message
                 elif await _is_set(changed, pause):
@@ -193,14 +199,14 @@ class Connection:
 
     async def _read(self, ask: Callable[[], Awaitable[RawStreamMsg]], stream: str) -> RawStreamMsg | None:
         try:
-            return await self.insist(ask, f"read from {stream}", 10.0)
+            return await self.insist(ask, f"read from {stream}", READ_SECONDS)
         except NotFoundError as error:
             if error.err_code == _NO_STREAM:
                 raise ServerUnfit(f"the stream {stream} does not exist: run `python -m shared.bus` once") from None
             return None
 
     async def insist(self, ask: Callable[[], Awaitable[Any]], what: str, seconds: float) -> Any:
-        """Repeat `ask` while the server is away or busy. Raises TimeoutError that names `what` after `seconds`."""
+        """Repeat `ask` while the server is away or busy. Raises Unavailable that names `what` after `seconds`."""
         deadline = time.monotonic() + seconds
         pause = 0.05
         while True:
@@ -208,7 +214,7 @@ class Connection:
                 return await ask()
             except _TRANSIENT as error:
                 if time.monotonic() + pause > deadline:
-                    raise TimeoutError(f"{what} was not answered within {seconds:.0f} s ({error!r})") from error
+                    raise Unavailable(f"{what} was not answered within {seconds:.0f} s ({error!r})") from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
 
@@ -246,6 +252,8 @@ class Connection:
             for tried, future in self._publishing.values():
                 if tried == subject and not future.done():
                     future.set_exception(PermissionDenied(refusal))
+        elif isinstance(error, OSError):
+            log.debug("NATS: %r", error)  # four times a second while the server is away, which has been said
         else:
             log.warning("NATS: %r", error)
 

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 import nats.errors
 from nats.aio.msg import Msg
 
 from shared import telemetry
 from shared.bus.connection import Connection
-from shared.errors import Conflict, PermissionDenied, StaleTranscript
+from shared.errors import Conflict, PermissionDenied, StaleTranscript, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,8 @@ STOP_SECONDS = 2.0
 """What a handler gets to finish once `stop` is set, before it is cancelled and its message handed back."""
 RETRY_DELAYS = (1.0, 5.0, 15.0, 60.0)
 """Seconds until the next delivery after each failure; a failure after the last of them buries the message."""
+AWAY_DELAYS, AWAY_DELAY = (0.5, 1.0, 2.0, 5.0), 10.0
+"""Seconds between the calls of a handler that found a server away, and those after them for as long as it takes."""
 ONCE_SECONDS = 30.0
 """How long a consumer that is to take one message waits for it."""
 MAX_CRASHES = 25
@@ -125,7 +128,7 @@ class Consumer:
                 # A delivery that arrived while the fetch was being cancelled goes back at once.
                 while subscription.pending_msgs and not self._connection.client.is_closed:
                     (message,) = await subscription.fetch(1, timeout=0.1)
-                    await message.nak()
+                    await _hand_back(message)
                 await subscription.unsubscribe()
 
     async def _settle(self, delivery: Delivery) -> None:
@@ -145,14 +148,14 @@ class Consumer:
                 # Another replica works on this and will acknowledge it; a nak from here would call in a third.
                 log.info("left %s to the replica that holds it", template)
             except Conflict:
-                await message.nak(delay=1)
+                await _hand_back(message, 1)
             except Unreadable as error:
                 log.error("unreadable message on %s: %s", template, error)
                 await self._bury(delivery, error)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
-                    await message.nak()
+                    await _hand_back(message)
                     raise
                 await self._failed(delivery, error)
             except Exception as error:
@@ -167,9 +170,19 @@ class Consumer:
             return
         heartbeat = asyncio.create_task(self._keep_alive(delivery.message))
         try:
-            await self._policy.handle(delivery)
+            await self._patiently(delivery)
         finally:
             heartbeat.cancel()
+
+    async def _patiently(self, delivery: Delivery) -> None:
+        """While a server is away the message stays here: to fail is something else, and so is to be handed around."""
+        for pause in chain(AWAY_DELAYS, repeat(AWAY_DELAY)):
+            try:
+                await self._policy.handle(delivery)
+                return
+            except Unavailable as error:
+                log.warning("%s has to wait: %s", _template(delivery.subject), error)
+            await asyncio.sleep(pause)
 
     async def _keep_alive(self, message: Msg) -> None:
         while True:
@@ -185,7 +198,7 @@ class Consumer:
         if self._policy.gives_up and failures > len(delays):
             await self._bury(delivery, error)
         else:
-            await delivery.message.nak(delay=delays[min(failures, len(delays)) - 1])
+            await _hand_back(delivery.message, delays[min(failures, len(delays)) - 1])
 
     async def _bury(self, delivery: Delivery, error: BaseException) -> None:
         """Hook, dead letter, then term: a crash in between repeats all three, and each bears repetition."""
@@ -200,10 +213,11 @@ class Consumer:
             )
         except Exception:
             log.exception("could not bury %s, trying again later", _template(delivery.subject))
-            await delivery.message.nak(delay=self._policy.delays[-1])
+            await _hand_back(delivery.message, self._policy.delays[-1])
             return
         del self._failures[delivery.sequence]
-        await delivery.message.term()
+        with suppress(nats.errors.Error):
+            await delivery.message.term()
 
     async def _acknowledge(self, message: Msg) -> None:
         for seconds in (2.0, 5.0):
@@ -215,6 +229,12 @@ class Consumer:
                 continue
             return
         log.warning("an acknowledgement was not confirmed; the message will come again")
+
+
+async def _hand_back(message: Msg, delay: float | None = None) -> None:
+    """Have it delivered again. What the server does not hear now, it does by itself after ack_wait."""
+    with suppress(nats.errors.Error):
+        await message.nak(delay=delay)
 
 
 def _delivery(message: Msg) -> Delivery:

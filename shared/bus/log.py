@@ -12,6 +12,7 @@ import pydantic
 from nats.js.api import RawStreamMsg
 from nats.js.errors import APIError
 
+from shared import telemetry
 from shared.bus.connection import EXPECTED_SUBJECT, GIVE_UP_SECONDS, Connection, lost_race
 from shared.bus.consume import RETRY_DELAYS, Consumer, Delivery, Policy, Unreadable
 from shared.bus.part import Part
@@ -20,7 +21,7 @@ from shared.contracts.base import Event
 from shared.contracts.events import decode_event
 from shared.contracts.runs import RunFinished, RunSummary
 from shared.contracts.state import RunState, fold
-from shared.errors import Conflict, NotFound, ServerUnfit
+from shared.errors import Conflict, NotFound, ServerUnfit, Unavailable
 from shared.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,16 @@ class RunLog(Part):
 
         An event whose id the run already has is not appended again, nor is one for which `unless(state)` holds in
         the newest state; both return that state. Safe to repeat after any failure. Raises ValueError when the event
-        is too large, PermissionDenied when this service may not say it, TimeoutError when no server acknowledged.
+        is too large, PermissionDenied when this service may not say it, Unavailable when no server acknowledged.
         """
+        if telemetry.in_trace():
+            return await self._append(event, unless)
+        # No message is being handled, as in the gateway: the trace goes on from the run's newest event.
+        newest = await self.connection.last(EVENTS, _all_of(event.run_id))
+        with telemetry.continued(newest.headers if newest else None):
+            return await self._append(event, unless)
+
+    async def _append(self, event: Event, unless: Callable[[RunState], bool] | None) -> RunState:
         data = event.encode()
         deadline = time.monotonic() + GIVE_UP_SECONDS
         state = self._states.get(event.run_id) or await self._fresh(event.run_id)
@@ -131,9 +140,10 @@ class RunLog(Part):
         """Hand the events that concern `durable` to `handler`, `concurrency` at a time, until `stop`.
 
         The handler may be called twice for one event, and on two replicas at once. It may take hours: the message is
-        kept alive while it runs. Conflict delivers again after a second; StaleTranscript leaves the event to the
-        replica that holds it; any other error delivers again with growing delay, and at the fifth
-        `on_dead(event, error)` is called and the event goes to `dlq.EVENTS.<durable>.<run>`.
+        kept alive while it runs. Unavailable keeps the message and calls again, until the server is back; Conflict
+        delivers again after a second; StaleTranscript leaves the event to the replica that holds it; any other error
+        delivers again with growing delay, and at the fifth `on_dead(event, error)` is called and the event goes to
+        `dlq.EVENTS.<durable>.<run>`.
         """
 
         def read(delivery: Delivery) -> Event:
@@ -159,7 +169,7 @@ class RunLog(Part):
         publish = self.connection.publish
         try:
             first = await publish(f"{scratch}.a", b"")
-        except TimeoutError as error:
+        except Unavailable as error:
             raise ServerUnfit(
                 f"the NATS server holds no streams of ours ({error}): run `python -m shared.bus`"
             ) from error

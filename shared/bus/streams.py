@@ -17,7 +17,7 @@ from nats.js.api import (
 from nats.js.errors import APIError
 
 from shared.bus.connection import Connection
-from shared.errors import ServerUnfit
+from shared.errors import ServerUnfit, Unavailable
 
 EVENTS, TURNS, LOG, TOOLS, DLQ, ADVISORIES, FENCE = "EVENTS", "TURNS", "LOG", "TOOLS", "DLQ", "ADVISORIES", "FENCE"
 RESULTS, CARDS, WORKSPACES, DESIRED = "RESULTS", "CARDS", "WORKSPACES", "DESIRED"
@@ -136,7 +136,7 @@ async def provision(connection: Connection, *, ack_wait: float, replicas: int = 
 async def _make(connection: Connection, what: str, ask: Callable[[], Awaitable[object]]) -> None:
     try:
         await connection.insist(ask, f"the {what}", 15.0)
-    except (APIError, TimeoutError) as error:
+    except (APIError, Unavailable) as error:
         version = connection.client.connected_server_version
         raise ServerUnfit(
             f"the NATS server ({version}) refused the {what}: {error}; 2.11 or newer is needed"

@@ -18,7 +18,7 @@ from shared.bus.streams import RESULTS, TOOLS
 from shared.contracts.base import MAX_MESSAGE_BYTES, Contract
 from shared.contracts.tools import ToolCall, ToolClass, ToolResult
 from shared.contracts.training import JobSpec
-from shared.errors import NotFound, ToolBroken
+from shared.errors import NotFound, ToolBroken, Unavailable
 from shared.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -150,10 +150,14 @@ class Tools(RunLog):
             try:
                 return await asyncio.wait_for(asyncio.shield(answer), min(POLL_SECONDS, left))
             except TimeoutError:
+                pass
+            try:
                 if found := await self.result(call.call_id):
                     return found
-            # Neither queued nor answered: the publish was taken for a duplicate of a message that is gone.
-            missing = 0 if await self.connection.message(TOOLS, sequence) else missing + 1
+                # Neither queued nor answered: the publish was taken for a duplicate of a message that is gone.
+                missing = 0 if await self.connection.message(TOOLS, sequence) else missing + 1
+            except Unavailable as error:
+                log.warning("%s; a call waits for the server", error)
             if missing >= 2:
                 repeats += 1
                 log.warning("a %s call was in no queue and had no result; queued again", tool_class)

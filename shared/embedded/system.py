@@ -235,6 +235,7 @@ def environment(home: Home, name: str, settings: Settings) -> dict[str, str]:
         "M3_DATA_ROOTS": json.dumps([str(root) for root in settings.data_roots]),
         "M3_READY_FILE": str(home.ready_file(name)),
         "M3_HEALTH_PORT": "0",
+        "M3_OTLP_ENDPOINT": settings.otlp_endpoint or "",
         # Both packages have to be found wherever the command was called from.
         "PYTHONPATH": str(Path(services.__path__[0]).parent),
         "PYTHONUNBUFFERED": "1",

@@ -1,20 +1,23 @@
 """The one door to the object store: S3 through minio-py, content-addressed, verified.
 
 Only PUT, GET, HEAD and multipart are relied on: no conditional writes, no versioning, and an ETag is never taken for a
-hash. All calls block and are thread-safe; coroutines use `asyncio.to_thread`.
+hash. All calls block and are thread-safe; coroutines use `asyncio.to_thread`. While the store is away they are
+repeated for `Store.patience` seconds, then raise Unavailable.
 """
 
 import hashlib
 import io
 import os
 import threading
+import time
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from shared.contracts.base import Ref
-from shared.errors import NotFound, ToolBroken, UserError
+from shared.errors import NotFound, ToolBroken, Unavailable, UserError
 from shared.settings import Settings
 from shared.store.faults import explained
 from shared.store.folders import FolderManifest, fetch_files, store_folder
@@ -25,6 +28,7 @@ BUCKETS = ("work", "data", "sealed", "packages")
 THREADS = 8
 _CHUNK = 1 << 20
 _PART = 16 << 20
+T = TypeVar("T")
 
 
 def ref_of(bucket: str, sha256: str, size: int, media_type: str = "application/octet-stream") -> Ref:
@@ -47,6 +51,8 @@ class Store:
         self._host, self._secure = address.netloc, address.scheme == "https"
         self._keys = (settings.s3_access_key, settings.s3_secret_key.get_secret_value())
         self._prefix = settings.s3_bucket_prefix
+        self.patience = 30.0
+        """Seconds for which a call is repeated while the store does not answer: a restart is nobody's failure."""
         self._lock = threading.Lock()
         self._made_by = -1
         self._client: Any = None
@@ -61,11 +67,9 @@ class Store:
 
     def ensure_buckets(self) -> None:
         """Make the buckets that are missing. Also the cheapest proof that endpoint and credentials work."""
+
         for role in BUCKETS:
-            with explained(f"making bucket {self._prefix}{role}", self.endpoint):
-                client, name = self._minio(), self._bucket(role)
-                if not client.bucket_exists(name):
-                    self._make_bucket(client, name)
+            self._insist(f"making bucket {self._prefix}{role}", partial(self._make_bucket, self._bucket(role)))
 
     def put_bytes(self, bucket: str, data: bytes, media_type: str = "application/octet-stream") -> Ref:
         return self.put_stream(bucket, io.BytesIO(data), media_type)
@@ -79,35 +83,49 @@ class Store:
         """Store a seekable stream from its start. Nothing is sent when the object is there with that size."""
         digest, size = _hashed(stream)
         ref = ref_of(bucket, digest, size, media_type)
-        if not self.exists(ref):
+
+        def send() -> None:
             stream.seek(0)
-            with explained(f"storing {size} bytes", self.endpoint):
-                self._minio().put_object(
-                    self._bucket(bucket), ref.key, _Checked(stream, ref), size, content_type=media_type, part_size=_PART
-                )
+            self._minio().put_object(
+                self._bucket(bucket), ref.key, _Checked(stream, ref), size, content_type=media_type, part_size=_PART
+            )
+
+        if not self.exists(ref):
+            self._insist(f"storing {size} bytes", send)
         return ref
 
     def get_bytes(self, ref: Ref) -> bytes:
         """Raises NotFound, or ToolBroken when size or sha256 are not those of the Ref."""
-        found = io.BytesIO()
-        self._read(ref, found.write)
-        return found.getvalue()
+
+        def read() -> bytes:
+            found = io.BytesIO()
+            self._read(ref, found.write)
+            return found.getvalue()
+
+        return self._insist(f"reading {ref.bucket}/{ref.key}", read)
 
     def get_file(self, ref: Ref, path: Path) -> None:
         """Write the verified bytes to `path` (temporary name, then rename); its folder must exist."""
         partial = path.with_name(f".{path.name[:100]}.{os.getpid()}-{threading.get_ident()}.part")
-        try:
-            with explained(f"writing {path}", self.endpoint), partial.open("wb") as file:
+
+        def read() -> None:
+            with partial.open("wb") as file:
                 self._read(ref, file.write)
+
+        try:
+            self._insist(f"reading {ref.bucket}/{ref.key} to {path}", read)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
 
     def exists(self, ref: Ref) -> bool:
         """True when the object is there with the Ref's size; its bytes are not read."""
+
+        def look() -> int:
+            return int(self._minio().stat_object(self._bucket(ref.bucket), ref.key).size)
+
         try:
-            with explained(f"looking for {ref.key}", self.endpoint):
-                return bool(self._minio().stat_object(self._bucket(ref.bucket), ref.key).size == ref.size)
+            return self._insist(f"looking for {ref.key}", look) == ref.size
         except NotFound:
             return False
 
@@ -137,23 +155,35 @@ class Store:
 
     def _read(self, ref: Ref, write: Callable[[bytes], object]) -> None:
         digest, size = hashlib.sha256(), 0
-        with explained(f"reading {ref.bucket}/{ref.key}", self.endpoint):
-            response = self._minio().get_object(self._bucket(ref.bucket), ref.key)
-            try:
-                for chunk in response.stream(_CHUNK):
-                    size += len(chunk)
-                    if size > ref.size:
-                        break
-                    digest.update(chunk)
-                    write(chunk)
-            finally:
-                response.close()
-                response.release_conn()
+        response = self._minio().get_object(self._bucket(ref.bucket), ref.key)
+        try:
+            for chunk in response.stream(_CHUNK):
+                size += len(chunk)
+                if size > ref.size:
+                    break
+                digest.update(chunk)
+                write(chunk)
+        finally:
+            response.close()
+            response.release_conn()
         if size != ref.size or digest.hexdigest() != ref.sha256:
             raise ToolBroken(
                 f"{ref.bucket}/{ref.key} at {self.endpoint} is not what was stored: "
                 f"{'more' if size > ref.size else size} bytes for {ref.size}, or another sha256. Restore the object."
             )
+
+    def _insist(self, what: str, ask: Callable[[], T]) -> T:
+        """Do it, again and again while the store is away; `ask` must bear repetition."""
+        deadline, pause = time.monotonic() + self.patience, 0.05
+        while True:
+            try:
+                with explained(what, self.endpoint):
+                    return ask()
+            except Unavailable:
+                if time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
 
     def _bucket(self, role: str) -> str:
         if role not in BUCKETS:
@@ -171,9 +201,7 @@ class Store:
                 pool = urllib3.PoolManager(
                     maxsize=2 * THREADS,
                     timeout=urllib3.Timeout(connect=5, read=60),
-                    retries=urllib3.Retry(
-                        total=3, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504], raise_on_status=False
-                    ),
+                    retries=False,  # `_insist` repeats
                     cert_reqs="CERT_REQUIRED",
                     ca_certs=os.environ.get("SSL_CERT_FILE") or certifi.where(),
                 )
@@ -182,10 +210,12 @@ class Store:
                 self._made_by = os.getpid()
             return self._client
 
-    @staticmethod
-    def _make_bucket(client: Any, name: str) -> None:
+    def _make_bucket(self, name: str) -> None:
         from minio.error import S3Error
 
+        client = self._minio()
+        if client.bucket_exists(name):
+            return
         try:
             client.make_bucket(name)
         except S3Error as error:

@@ -240,7 +240,7 @@ async def test_the_trace_reaches_the_handler(bus: Bus, traced: None) -> None:
             seen.append(trace.get_current_span().get_span_context())
 
     async with Traced(bus, run_id, "task_manager") as listener:
-        with telemetry.agent_span("gateway", run_id) as publisher:
+        with telemetry.tracer().start_as_current_span("request") as publisher:
             await bus.append(requested(run_id))
         await listener.until(1)
     assert seen[0].trace_id == publisher.get_span_context().trace_id
@@ -252,7 +252,7 @@ async def test_log_lines_carry_trace_and_run(traced: None) -> None:
     (handler,) = [one for one in logging.getLogger().handlers if isinstance(one.formatter, telemetry.JsonLines)]
     assert isinstance(handler, logging.StreamHandler)
     handler.setStream(stream)
-    with telemetry.bind_run("r1"), telemetry.agent_span("scorer", "r1") as span:
+    with telemetry.bind_run("r1"), telemetry.tracer().start_as_current_span("work") as span:
         logging.getLogger("x").warning("said")
     line = json.loads(stream.getvalue())
     assert (line["service"], line["level"], line["message"], line["run_id"]) == ("scorer", "WARNING", "said", "r1")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,12 @@ from m3bench.cards import paths
 from services.gateway.client import Gateway
 from services.gateway.feed import Item
 from shared.contracts.cards import parse_card
+from shared.contracts.events import decode_event
 from shared.contracts.runs import Budget
+from shared.contracts.state import fold
 from shared.embedded.system import System, up
 from shared.settings import Settings
+from tests.telemetry.receiver import Receiver, receiving
 
 REQUEST = "I want to train a model for disease diagnosis using 3D CT images."
 REPLICA = "cc-ccii"
@@ -25,6 +29,8 @@ class Running:
     system: System
     gateway: Gateway
     replica: Path
+    spans: Receiver | None = None
+    """What the services tell of their work."""
 
     def ask(self, requirement: str = REQUEST, core: str = "playbook", train_seconds: float = 60) -> str:
         return self.gateway.request_run(requirement, core=core, budget=Budget(train_seconds=train_seconds))
@@ -45,14 +51,27 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     before = {name: value for name, value in os.environ.items() if name.startswith("M3_")}
     for name in before:
         del os.environ[name]
-    system = up(Settings(home=home), (data,))
-    try:
-        with Gateway(system.settings.gateway_url) as gateway:
-            for path in paths():
-                text = path.read_text()
-                here = parse_card(text, path.name)[0].dataset_id == REPLICA
-                gateway.add_dataset(text, data / "scans" if here else None, here=here)
-            yield Running(system, gateway, data / "scans")
-    finally:
-        system.down()
-        os.environ.update(before)
+    with receiving() as spans:
+        # In the environment, so that services that are started again in a test get it, too.
+        os.environ["M3_OTLP_ENDPOINT"] = spans.endpoint
+        system = up(Settings(home=home), (data,))
+        try:
+            with Gateway(system.settings.gateway_url) as gateway:
+                for path in paths():
+                    text = path.read_text()
+                    here = parse_card(text, path.name)[0].dataset_id == REPLICA
+                    gateway.add_dataset(text, data / "scans" if here else None, here=here)
+                yield Running(system, gateway, data / "scans", spans)
+        finally:
+            system.down()
+            del os.environ["M3_OTLP_ENDPOINT"]
+            os.environ.update(before)
+
+
+@pytest.fixture(scope="session")
+def main_job(running: Running) -> dict[str, Any]:
+    """One run of the main job; several tests look at it from several sides."""
+    run_id = running.ask()
+    items = running.follow(run_id)
+    events = [decode_event(item.data.encode()) for item in items if item.kind[0].isupper()]
+    return {"run_id": run_id, "items": items, "events": events, "state": fold(run_id, enumerate(events, 1))}

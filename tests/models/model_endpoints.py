@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 Use = tuple[str, str, Any]
 """Id, tool, arguments; a string in place of arguments is sent as it is."""
@@ -70,6 +70,9 @@ class Anthropic:
         assert body["max_tokens"] > 0
         assert all(tool["input_schema"]["type"] == "object" for tool in body["tools"])
         return json.dumps([body["system"], body["tools"]])
+
+    def system(self, body: dict[str, Any]) -> str:
+        return "".join(block["text"] for block in body["system"])
 
     def said(self, body: dict[str, Any]) -> list[Said]:
         found = []
@@ -133,6 +136,9 @@ class OpenAI:
         assert all(tool["function"]["parameters"]["type"] == "object" for tool in body["tools"])
         return json.dumps([body["messages"][0], body["tools"]])
 
+    def system(self, body: dict[str, Any]) -> str:
+        return str(body["messages"][0]["content"])
+
     def said(self, body: dict[str, Any]) -> list[Said]:
         found: list[Said] = []
         waiting: list[str] = []
@@ -167,6 +173,7 @@ class OpenAI:
 
 
 Protocol = Anthropic | OpenAI
+T = TypeVar("T", bound="Endpoint")
 
 
 def _text(given: Any) -> str:
@@ -211,7 +218,13 @@ class Endpoint:
 @contextmanager
 def playing(protocol: Protocol, *replies: Reply) -> Iterator[Endpoint]:
     """Serve the replies; afterwards all of them were asked for, by requests with nothing wrong about them."""
-    endpoint = Endpoint(protocol, list(replies))
+    with serving(Endpoint(protocol, list(replies))) as endpoint:
+        yield endpoint
+
+
+@contextmanager
+def serving(endpoint: T) -> Iterator[T]:
+    """Serve it on loopback; afterwards nothing was wrong with the requests, and there is nothing left to say."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -234,7 +247,7 @@ def playing(protocol: Protocol, *replies: Reply) -> Iterator[Endpoint]:
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    endpoint.url = f"http://127.0.0.1:{server.server_address[1]}{protocol.base}"
+    endpoint.url = f"http://127.0.0.1:{server.server_address[1]}{endpoint.protocol.base}"
     try:
         yield endpoint
         assert not endpoint.wrong, endpoint.wrong

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from model_endpoints import Anthropic, Endpoint, OpenAI, Protocol, Reply, playing
 
+from services.task_manager.keeper import keep
 from shared.agent.brief import Brief, make_brief, order_for
 from shared.agent.core import Core
 from shared.agent.desk import Desk
 from shared.agent.loop import run_agent, spent_in
 from shared.agent.prompt import opening
 from shared.agent.role import Facts, Probe, Role, Submission
+from shared.agent.service import AgentService
 from shared.bus import Bus
 from shared.contracts.base import Event, Spent, new_run_id
 from shared.contracts.runs import DataCard, Infeasibility, Infeasible, RunRequested, TaskPlan, TaskPlanned
@@ -27,11 +29,14 @@ from shared.contracts.transcript import Turn
 from shared.errors import M3Error, ToolBroken, UserError
 from shared.models import make_core
 from shared.models.anthropic import AnthropicCore
+from shared.models.dialogue import MAX_RETRIES
 from shared.models.openai import OpenAICore
+from shared.service import Context
+from shared.settings import Settings
 
 READ_A = {"paths": ["a.txt"]}
 READ_B = {"paths": ["b.txt"]}
-ANSWER = {"reason": "one class only", "evidence": {"labels": ["a"]}}
+ANSWER = {"claim": "one_class", "reason": "one class only", "evidence": {"labels": ["a"]}}
 SUBMIT = ("s9", "declare_infeasible", ANSWER)
 
 
@@ -117,8 +122,13 @@ def role(tmp_path: Path) -> Role:
 
 @pytest.fixture
 async def desk(bus: Bus, role: Role) -> Desk:
+    return await desk_for(bus, role)
+
+
+async def desk_for(bus: Bus, role: Role, core: str = "playbook") -> Desk:
+    """In a new run where it is the Data Engineer's turn."""
     run_id = new_run_id()
-    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="a model")
+    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="a model", core=core)
     await bus.append(asked)
     plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
     card = DataCard(dataset_id="d", name="d", description="d", path="/d")
@@ -294,6 +304,21 @@ async def test_a_final_refusal_says_what_to_do(
     assert type(caught.value) is error
     assert protocol.name in str(caught.value).lower()
     assert "secret-key" not in str(caught.value)
+
+
+async def test_an_endpoint_that_stays_broken_ends_the_run_with_its_words(
+    bus: Bus, bus_settings: Settings, role: Role, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await desk_for(bus, role, f"{protocol.name}:a-model")
+    broken = protocol.error(500, "api_error", "out of order", retry_after_ms="1")
+    with endpoint_of(monkeypatch, protocol, *[broken] * (1 + MAX_RETRIES)):
+        service = AgentService(role, Context("data_engineer", bus_settings, bus))
+        await service.handle((await bus.events(desk.brief.run_id))[-1][1])
+    state = await bus.state(desk.brief.run_id)
+    end = keep(state)
+    assert end is not None and end.end == "crashed"
+    assert f"data_engineer: the endpoint of {protocol.name}:a-model answered HTTP 500: out of order" in end.reason
+    assert state.spent.turns == 0, "what was never answered is no turn"
 
 
 async def test_a_page_instead_of_a_reply_points_to_the_base_url(
