@@ -38,6 +38,12 @@ class Settings(BaseSettings):
     concurrency: int = 4
     """Messages that one agent replica handles at a time."""
 
+    archive_bytes: int = 50 << 30
+    """Largest upload of a dataset, as it is sent."""
+    unpacked_bytes: int = 200 << 30
+    unpacked_files: int = 1_000_000
+    """What one uploaded archive may hold."""
+
     runner_classes: tuple[ToolClass, ...] = ("data", "build", "train")
     runner_uid: int = 64321
     """To which a runner that was started as root drops before it does anything."""

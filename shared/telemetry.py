@@ -1,5 +1,8 @@
 """Traces and logs. One call, `setup`, turns them on; without it every helper here is a cheap no-op.
 
+A run is one trace: its request is the root, and every message carries on the trace of what led to it. Only spans that
+have ended are parents: an open span is lost when its process is killed, and what hung below it would hang nowhere.
+
 Nothing of a patient, no file name and no text of a message belongs into an attribute or a log line.
 """
 
@@ -7,14 +10,14 @@ import json
 import logging
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.trace import Link, Span, SpanKind
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from shared.settings import Settings
@@ -27,6 +30,8 @@ _run_id: ContextVar[str | None] = ContextVar("run_id", default=None)
 _provider: "TracerProvider | None" = None
 
 Attributes = dict[str, str | int | float | bool]
+EXPORT_SECONDS = 1.0
+"""How long an ended span waits to be sent: what a killed process had not sent yet is lost."""
 
 
 class Name:
@@ -55,6 +60,10 @@ class Name:
     CONSUMER_GROUP = "messaging.consumer.group.name"
     STREAM_SEQUENCE = "nats.stream_seq"
     DELIVERIES = "nats.num_delivered"
+    TURN = "m3builder.turn"
+    JOB = "m3builder.job.kind"
+    JOB_ID = "m3builder.job.id"
+    ATTEMPT = "m3builder.job.attempt"
 
 
 class JsonLines(logging.Formatter):
@@ -103,8 +112,7 @@ def setup(service: str, settings: Settings) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         exporter = OTLPSpanExporter(endpoint=settings.otlp_endpoint.rstrip("/") + "/v1/traces")
-        _provider.add_span_processor(BatchSpanProcessor(exporter))
-    trace.set_tracer_provider(_provider)
+        _provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=EXPORT_SECONDS * 1000))
 
 
 def shutdown(seconds: float = 3.0) -> None:
@@ -135,19 +143,30 @@ def bind_run(run_id: str | None) -> Iterator[None]:
         _run_id.reset(token)
 
 
-def _span(
-    name: str,
-    kind: SpanKind,
-    attributes: Attributes,
-    context: otel_context.Context | None = None,
-    links: list[Link] | None = None,
-) -> AbstractContextManager[Span]:
-    tracer = trace.get_tracer("m3builder")
-    return tracer.start_as_current_span(name, context=context, kind=kind, attributes=attributes, links=links)
+def in_trace() -> bool:
+    return trace.get_current_span().get_span_context().is_valid
 
 
-def publish_span(template: str, message_id: str | None, size: int) -> AbstractContextManager[Span]:
-    """Around a publish. `template` is the subject with its ids left out: `evt.{run}.scorer.RunScored.all`."""
+@contextmanager
+def continued(headers: Mapping[str, str] | None) -> Iterator[None]:
+    """What is published inside belongs to the trace of the message with these headers, if they name one."""
+    with _inside(trace.get_current_span(extract(headers))):
+        yield
+
+
+@contextmanager
+def below(turn: Span | None) -> Iterator[None]:
+    """What is published inside follows from this turn."""
+    with _inside(turn or trace.INVALID_SPAN):
+        yield
+
+
+@contextmanager
+def publish_span(template: str, message_id: str | None, size: int) -> Iterator[None]:
+    """Around a publish. `template` is the subject with its ids left out: `evt.{run}.scorer.RunScored.all`.
+
+    What is injected inside names this span, which is about to end.
+    """
     attributes: Attributes = {
         Name.MESSAGING_SYSTEM: "nats",
         Name.MESSAGING_OPERATION: "send",
@@ -157,39 +176,101 @@ def publish_span(template: str, message_id: str | None, size: int) -> AbstractCo
     }
     if message_id:
         attributes[Name.MESSAGE_ID] = message_id
-    return _span(f"publish {template}", SpanKind.PRODUCER, attributes)
+    with _span(f"publish {template}", SpanKind.PRODUCER, attributes) as span, _inside(span):
+        yield
 
 
+@contextmanager
 def process_span(
     template: str, headers: Mapping[str, str] | None, *, group: str, sequence: int, deliveries: int
-) -> AbstractContextManager[Span]:
-    """Around the handling of one message: its publisher's span is both parent and link."""
+) -> Iterator[None]:
+    """Around the handling of one message.
+
+    What happens inside hangs below a span of the delivery, which ends at once; its parent and link is the publisher's.
+    """
     parent = extract(headers)
     producer = trace.get_current_span(parent).get_span_context()
     attributes: Attributes = {
         Name.MESSAGING_SYSTEM: "nats",
-        Name.MESSAGING_OPERATION: "process",
-        Name.MESSAGING_VERB: "process",
         Name.DESTINATION: template,
         Name.CONSUMER_GROUP: group,
         Name.STREAM_SEQUENCE: sequence,
         Name.DELIVERIES: deliveries,
     }
     links = [Link(producer)] if producer.is_valid else None
-    return _span(f"process {template}", SpanKind.CONSUMER, attributes, parent, links)
+    received = tracer().start_span(
+        f"receive {template}",
+        parent,
+        SpanKind.CONSUMER,
+        attributes | {Name.MESSAGING_OPERATION: "receive", Name.MESSAGING_VERB: "fetch"},
+        links,
+    )
+    received.end()
+    with _inside(received):
+        handling = attributes | {Name.MESSAGING_OPERATION: "process", Name.MESSAGING_VERB: "process"}
+        with _span(f"process {template}", SpanKind.CONSUMER, handling):
+            yield
 
 
-def tool_span(tool: str, call_id: str) -> AbstractContextManager[Span]:
+@contextmanager
+def tool_span(tool: str, call_id: str) -> Iterator[None]:
     """Around the execution of one tool call."""
     attributes: Attributes = {Name.OPERATION: "execute_tool", Name.TOOL: tool, Name.TOOL_CALL: call_id}
-    return _span(f"execute_tool {tool}", SpanKind.INTERNAL, attributes)
+    with _span(f"execute_tool {tool}", SpanKind.INTERNAL, attributes):
+        yield
 
 
-def agent_span(agent: str, run_id: str, provider: str = "", model: str = "") -> AbstractContextManager[Span]:
-    """Around one turn of an agent, never around a whole run: an open span is lost when the process dies."""
-    attributes: Attributes = {Name.OPERATION: "invoke_agent", Name.AGENT: agent, Name.CONVERSATION: run_id}
-    if provider:
-        attributes[Name.PROVIDER] = provider
-    if model:
+@contextmanager
+def job_span(kind: str, job_id: str, attempt: int) -> Iterator[None]:
+    """Around one attempt at a job."""
+    attributes: Attributes = {Name.JOB: kind, Name.JOB_ID: job_id, Name.ATTEMPT: attempt}
+    with _span(f"job {kind}", SpanKind.INTERNAL, attributes):
+        yield
+
+
+@contextmanager
+def turn_span(agent: str, run_id: str, number: int, core: str) -> Iterator[Span]:
+    """Around the decision of one turn; its calls come after it, `below` it."""
+    provider, _, model = core.partition(":")
+    attributes: Attributes = {
+        Name.OPERATION: "invoke_agent",
+        Name.AGENT: agent,
+        Name.CONVERSATION: run_id,
+        Name.TURN: number,
+        Name.PROVIDER: provider,
+    }
+    if provider in ("anthropic", "openai"):  # a scripted core names a file there
         attributes[Name.MODEL] = model
-    return _span(f"invoke_agent {agent}", SpanKind.INTERNAL, attributes)
+    with _span(f"invoke_agent {agent}", SpanKind.INTERNAL, attributes) as span:
+        yield span
+
+
+def tracer() -> trace.Tracer:
+    # Not the global one: what a library tells of our requests is not ours to vouch for, nor part of a run's trace.
+    return _provider.get_tracer("m3builder") if _provider else trace.NoOpTracer()
+
+
+@contextmanager
+def _span(name: str, kind: SpanKind, attributes: Attributes) -> Iterator[Span]:
+    """A child of the current span that does not become current. Of an error only the type is told: texts name files."""
+    span = tracer().start_span(name, kind=kind, attributes=attributes)
+    try:
+        yield span
+    except BaseException as error:
+        span.set_attribute(Name.ERROR, type(error).__name__)
+        span.set_status(Status(StatusCode.ERROR))
+        raise
+    finally:
+        span.end()
+
+
+@contextmanager
+def _inside(span: Span) -> Iterator[None]:
+    if not span.get_span_context().is_valid:
+        yield
+        return
+    token = otel_context.attach(trace.set_span_in_context(span))
+    try:
+        yield
+    finally:
+        otel_context.detach(token)

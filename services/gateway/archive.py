@@ -9,8 +9,8 @@ from pathlib import Path
 from shared.contracts.base import Ref
 from shared.store import FileEntry, FolderManifest, Store
 
-_CHUNK = 1 << 20
-_BLOCK = 512
+CHUNK = 1 << 20
+BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class FolderTar:
 
     @property
     def size(self) -> int:
-        files = sum(len(_header(info)) + info.size + _padding(info.size) for info, _ in self.files)
-        return files + sum(len(_header(info)) for info in self.links) + 2 * _BLOCK
+        files = sum(len(header(info)) + info.size + padding(info.size) for info, _ in self.files)
+        return files + sum(len(header(info)) for info in self.links) + 2 * BLOCK
 
     def stream(self, store: Store) -> Iterator[bytes]:
         """Blocking; every file is verified against its digest before its first byte goes out."""
@@ -38,14 +38,14 @@ class FolderTar:
             local = Path(scratch) / "file"
             for info, ref in self.files:
                 store.get_file(ref, local)
-                yield _header(info)
+                yield header(info)
                 with local.open("rb") as file:
-                    while chunk := file.read(_CHUNK):
+                    while chunk := file.read(CHUNK):
                         yield chunk
-                yield bytes(_padding(info.size))
+                yield bytes(padding(info.size))
         for info in self.links:
-            yield _header(info)
-        yield bytes(2 * _BLOCK)
+            yield header(info)
+        yield bytes(2 * BLOCK)
 
 
 def _file(name: str, entry: FileEntry) -> tarfile.TarInfo:
@@ -60,9 +60,9 @@ def _link(name: str, target: str) -> tarfile.TarInfo:
     return info
 
 
-def _header(info: tarfile.TarInfo) -> bytes:
+def header(info: tarfile.TarInfo) -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT)
 
 
-def _padding(size: int) -> int:
-    return -size % _BLOCK
+def padding(size: int) -> int:
+    return -size % BLOCK

@@ -45,11 +45,20 @@ class NewDataset(Body):
     card: str | dict[str, Any] | list[Any]
     path: str | None = Field(None, description="Takes the place of the card's own path.")
     here: bool = Field(True, description="False registers the description only; nothing can be trained from it.")
+    archive: Ref | None = Field(None, description="What POST /archives answered, instead of a path.")
 
 
 class DatasetsAdded(Body):
     dataset_ids: tuple[str, ...]
     resumed: tuple[str, ...] = Field((), description="Runs that waited for a dataset and were woken.")
+
+
+class ArchiveLimits(Body):
+    """Upper bounds of one archive."""
+
+    sent: int = Field(description="Bytes as they are sent.")
+    unpacked: int = Field(description="Bytes of all files.")
+    files: int
 
 
 class Artifact(Body):

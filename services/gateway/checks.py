@@ -3,13 +3,15 @@
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from services.gateway import folders
+from shared.contracts.base import Ref
 from shared.contracts.cards import parse_card
 from shared.contracts.runs import DataCard
 from shared.errors import UserError
 from shared.models import make_core
+from shared.settings import Settings
 
 MAX_REQUIREMENT = 4000
 
@@ -48,41 +50,26 @@ def core(name: str, environ: Mapping[str, str] = os.environ) -> str:
     return name
 
 
-def cards(
-    card: str | dict[str, Any] | list[Any], path: str | None, here: bool, roots: tuple[Path, ...]
-) -> list[DataCard]:
+def cards(card: str | dict[str, Any] | list[Any], path: str | None, here: bool, settings: Settings) -> list[DataCard]:
     """The cards to register, each with its real folder, or with none when only the description is registered.
 
     `path` takes the place of the card's own path, and then there may be only one card.
     """
-    found = parse_card(card if isinstance(card, str) else json.dumps(card))
+    found = _parsed(card, path or (None if here else "not here"))
     if not here:
         return [one.model_copy(update={"path": None}) for one in found]
     if path and len(found) > 1:
         raise UserError(f"One folder was given for {len(found)} cards. Register them one by one.")
-    return [one.model_copy(update={"path": str(folder(path or str(one.path), roots))}) for one in found]
+    return [one.model_copy(update={"path": str(folders.check(str(one.path), settings))}) for one in found]
 
 
-def folder(path: str, roots: tuple[Path, ...]) -> Path:
-    """The real folder behind `path`, symbolic links followed, below one of the operator's data roots."""
-    named = ", ".join(str(root) for root in roots) or "none is set"
-    if not Path(path).is_absolute():
-        raise UserError(f"The dataset path {path} is not absolute. Give the whole path, starting with /.")
-    try:
-        real = Path(path).resolve(strict=True)
-    except (OSError, RuntimeError):
-        raise UserError(f"The dataset path {path} does not exist on this machine. Check the spelling.") from None
-    if not real.is_dir():
-        raise UserError(f"The dataset path {path} is a file. Give the folder that holds the dataset.")
-    if not any(real.is_relative_to(root.resolve()) for root in roots):
-        raise UserError(
-            f"{real} lies outside the data roots ({named}). Move the dataset below one of them, or name its folder "
-            "with `m3builder up --data-root FOLDER`."
-        )
-    try:
-        empty = not any(real.iterdir())
-    except PermissionError:
-        raise UserError(f"The dataset folder {real} cannot be read. Give its files read permission.") from None
-    if empty:
-        raise UserError(f"The dataset folder {real} is empty.")
-    return real
+def uploaded_card(card: str | dict[str, Any] | list[Any], path: str | None, archive: Ref) -> list[DataCard]:
+    """The one card whose data are the archive."""
+    found = _parsed(card, "uploaded")
+    if path or len(found) > 1:
+        raise UserError("An archive is the data of one card, and takes the place of a path. Register them one by one.")
+    return [found[0].model_copy(update={"path": None, "archive": archive})]
+
+
+def _parsed(card: str | dict[str, Any] | list[Any], path: str | None) -> list[DataCard]:
+    return parse_card(card if isinstance(card, str) else json.dumps(card), path=path)

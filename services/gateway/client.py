@@ -2,16 +2,19 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from services.gateway.items import Item
-from services.gateway.trace import Trace
+from services.gateway.record import Record
+from services.gateway.trace_model import Trace
+from shared.contracts.base import Ref
 from shared.contracts.runs import Budget, DataCard, RunFinished, RunSummary
 from shared.errors import M3Error, NotFound, UserError
+from shared.store.archive_rules import Limits
 
 RECONNECT_SECONDS = 60.0
 _FINISHED = RunFinished.model_fields["kind"].default
@@ -28,6 +31,7 @@ class Gateway:
         self.url = url
         # Own machine or cluster: a proxy from the environment has no business in between.
         self._http = httpx.Client(base_url=url, timeout=httpx.Timeout(30, connect=3), trust_env=False)
+        self._heard_at = 0.0
 
     def __enter__(self) -> "Gateway":
         return self
@@ -56,36 +60,55 @@ class Gateway:
     def cancel(self, run_id: str, reason: str = "") -> str:
         return str(self._ask("POST", f"/runs/{run_id}/cancel", json={"reason": reason})["status"])
 
-    def add_dataset(self, card: str, path: Path | None = None, here: bool = True) -> dict[str, Any]:
-        body = {"card": card, "path": str(path) if path else None, "here": here}
+    def add_dataset(
+        self, card: str, path: Path | None = None, here: bool = True, archive: Ref | None = None
+    ) -> dict[str, Any]:
+        body = {
+            "card": card,
+            "path": str(path) if path else None,
+            "here": here,
+            "archive": archive.model_dump(mode="json") if archive else None,
+        }
         answer: dict[str, Any] = self._ask("POST", "/datasets", json=body)
         return answer
 
     def datasets(self) -> list[DataCard]:
         return [DataCard.model_validate(card) for card in self._ask("GET", "/datasets")]
 
+    def limits(self) -> Limits:
+        return Limits(**self._ask("GET", "/archives/limits"))
+
+    def send_archive(self, chunks: Iterable[bytes], size: int) -> Ref:
+        """Send `size` bytes in chunks; the answer names what was stored. The store may take its time at the end."""
+        headers = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
+        timeout = httpx.Timeout(30, connect=3, read=60 + size / 4e6)
+        return Ref.model_validate(self._ask("POST", "/archives", content=chunks, headers=headers, timeout=timeout))
+
+    def record(self, run_id: str) -> Record:
+        return Record.model_validate(self._ask("GET", f"/runs/{run_id}/artifacts/record"))
+
     def follow(self, run_id: str) -> Iterator[Item]:
         """Every item of a run once, until RunFinished. Reconnects with Last-Event-ID while the gateway restarts."""
-        last, turns, lost_at = 0, set[tuple[str, int]](), 0.0
+        last, turns = 0, set[tuple[str, int]]()
+        self._heard_at = time.monotonic()
         while True:
             try:
                 for item in self._items(run_id, last):
-                    lost_at = 0.0
+                    if item.kind == "error":  # the gateway is there, what it needs is not
+                        break
+                    self._heard_at = time.monotonic()
                     if item.kind == "turn":
                         turn = json.loads(item.data)
                         if (turn["role"], turn["number"]) in turns:
                             continue
                         turns.add((turn["role"], turn["number"]))
-                    if item.kind == "error":
-                        break
                     last = item.id or last
                     yield item
                     if item.kind == _FINISHED:
                         return
             except (httpx.TransportError, Unreachable):
                 pass
-            lost_at = lost_at or time.monotonic()
-            if time.monotonic() - lost_at > RECONNECT_SECONDS:
+            if time.monotonic() - self._heard_at > RECONNECT_SECONDS:
                 raise Unreachable(f"The gateway at {self.url} is gone. The run goes on: `m3builder watch {run_id}`.")
             time.sleep(0.5)
 
@@ -112,7 +135,9 @@ class Gateway:
                 _raise(answer)
             fields: dict[str, str] = {}
             for line in answer.iter_lines():
-                if line:
+                if line.startswith(":"):
+                    self._heard_at = time.monotonic()  # nothing new, but alive
+                elif line:
                     name, _, value = line.partition(": ")
                     fields[name] = value
                 elif "event" in fields:

@@ -17,11 +17,13 @@ from rich.text import Text
 
 from services.gateway.items import Item
 from services.gateway.summary import duration, one_metric
+from services.gateway.waiting import reasons
 from shared.contracts.base import Event
 from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.events import decode_event
 from shared.contracts.modules import ModuleAssembled
 from shared.contracts.runs import (
+    DatasetAdded,
     DatasetNeeded,
     Infeasible,
     RoleFailed,
@@ -78,10 +80,10 @@ class RunView:
         self.progress = progress
         if progress.epoch is None:
             return None
-        told = (progress.job_id, int(progress.epoch))
-        if told == self._epoch_told:
-            return None
-        self._epoch_told = told
+        job, epoch = progress.job_id, int(progress.epoch)
+        if job == self._epoch_told[0] and epoch <= self._epoch_told[1]:
+            return None  # a feed that reconnects tells it again
+        self._epoch_told = (job, epoch)
         return f"{'':>6} {'':<16} {progress_line(progress)}"
 
     def _clock(self, at: datetime) -> str:
@@ -171,7 +173,9 @@ def _told(event: Event) -> str:
         case RunScored():
             return f"scored: {one_metric(event.metric)}; level {event.level}"
         case DatasetNeeded():
-            return f"no registered dataset fits: {event.missing.need}"
+            return f"no registered dataset fits: {event.missing.need}\n{reasons(event)}"
+        case DatasetAdded():
+            return f"dataset {event.dataset_id} was added; the cards are looked at again"
         case Infeasible():
             return f"these data cannot support the request: {event.finding.reason}"
         case WorkReturned():

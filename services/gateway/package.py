@@ -10,18 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import services
-from shared.errors import ToolBroken
+from shared.errors import ToolBroken, UserError
+from shared.store.paths import UnsafePath, open_inside
 
 SECONDS = 600
+LARGEST = 64 << 20
+"""Bytes read of a predictions.json."""
 
 
 def predict_alone(package: Path, scan: Path, out: Path, uid: int) -> tuple[dict[str, Any], str]:
     """The answer of the package's predict.py for one input, and how it was isolated. `out` is a new folder.
 
+    The `mask` of a segmentation becomes its path on this machine, a regular file below `out`/result.
+
     It sees the package, the input, the interpreter and nothing else; its environment is cleared and it is not root.
     Where no sandbox can be had it runs with an empty environment from another folder, and the second value says so.
-    Raises ToolBroken with the end of its output when it makes no prediction.
+    Raises ToolBroken with the end of its output when it makes no prediction, UserError for a package that is a link.
     """
+    if package.is_symlink():
+        raise UserError(f"{package} is a link; give the folder that it leads to")
     out.mkdir(parents=True)
     if os.geteuid() == 0:
         os.chown(out, uid, uid)
@@ -51,12 +58,25 @@ def predict_alone(package: Path, scan: Path, out: Path, uid: int) -> tuple[dict[
         isolation = "no sandbox here; empty environment (env -i), python -I, another folder"
         output = done.stderr + bare.stdout + bare.stderr
     try:
-        case = json.loads((out / "result" / "predictions.json").read_text())["cases"][0]
-    except (OSError, ValueError, LookupError):
+        # By way of `out`, which is ours: the result folder and all that is in it may be links.
+        with open_inside(out, "result/predictions.json") as stream:
+            case = json.loads(stream.read(LARGEST))["cases"][0]
+        failed = "error" in case
+    except (OSError, ValueError, LookupError, TypeError, UnsafePath):
         raise ToolBroken(f"the package made no prediction; the end of its output:\n{output[-2000:]}") from None
-    if "error" in case:
+    if failed:
         raise ToolBroken(f"the package refused the input: {case['error']}")
+    if "mask" in case:
+        case["mask"] = str(_mask(out, case["mask"]))
     return case, isolation
+
+
+def _mask(out: Path, named: object) -> Path:
+    try:
+        with open_inside(out, f"result/{named}"):
+            return out / "result" / str(named)
+    except (OSError, ValueError, UnsafePath):
+        raise ToolBroken("the mask that the package names is no regular file in its result folder") from None
 
 
 def _main(package: Path, scan: Path, out: Path, uid: int) -> None:
@@ -79,7 +99,7 @@ def _main(package: Path, scan: Path, out: Path, uid: int) -> None:
             level=level,
         )
     )
-    if (work / "result").is_dir():
+    if (work / "result").is_dir() and not (work / "result").is_symlink():
         (work / "result").rename(out / "result")
     print(f"{done.level} sandbox, not root, no network, cleared environment, only package, input and Python in sight")
 

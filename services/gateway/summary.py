@@ -1,14 +1,15 @@
 """The story of a run in a screen of text, told from its events alone."""
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from shared.contracts.base import Event
+from shared.contracts.base import SEGMENTATIONS, Event
 from shared.contracts.runs import Candidate, TaskPlanned
 from shared.contracts.scoring import Metric, RunScored
 from shared.contracts.state import RunState, fold
 
 _LABEL = 12
+_STRUCTURES = 15
 
 
 def summary(events: Sequence[tuple[int, Event]], width: int = 110) -> str:
@@ -18,7 +19,7 @@ def summary(events: Sequence[tuple[int, Event]], width: int = 110) -> str:
     state = fold(events[0][1].run_id, events)
     parts = [*_end(state), *_plan(state), *_split(state), *_model(state)]
     if state.scored:
-        parts += _score(state.scored)
+        parts += _score(state.scored, masks=bool(state.planned and state.planned.plan.task in SEGMENTATIONS))
     parts += _rest(state)
     return "\n".join(_paragraph(label, text, width) for label, text in parts if text)
 
@@ -94,9 +95,10 @@ def _split(state: RunState) -> Iterable[tuple[str, str]]:
         for split in ("train", "val", "test"):
             if split in counts.counts:
                 classes = counts.counts[split]
-                by_class = ", ".join(f"{name} {number}" for name, number in classes.items())
+                by_class = ", ".join(f"{name} {number}" for name, number in classes.items() if name != "all")
                 patients = counts.patients.get(split, 0)
-                yield f"  {split}", f"{sum(classes.values())} samples of {patients} patients ({by_class})"
+                text = f"{sum(classes.values())} samples of {patients} patients"
+                yield f"  {split}", f"{text} ({by_class})" if by_class else text
     if state.prepared:
         meta = state.prepared.meta
         yield "Patients", f"{meta.grouping}: {meta.grouping_from}; split {meta.split_from}"
@@ -129,17 +131,20 @@ def _model(state: RunState) -> Iterable[tuple[str, str]]:
         )
 
 
-def _score(scored: RunScored) -> Iterable[tuple[str, str]]:
+def _score(scored: RunScored, masks: bool) -> Iterable[tuple[str, str]]:
     yield "Score", one_metric(scored.metric)
     for metric in scored.others:
         yield "", one_metric(metric)
-    yield (
-        "Per class",
-        "; ".join(
-            f"{label}: " + ", ".join(f"{name} {value:.3g}" for name, value in figures.items())
-            for label, figures in scored.per_class.items()
-        ),
-    )
+    if masks:
+        yield from _structures(scored.per_class)
+    else:
+        yield (
+            "Per class",
+            "; ".join(
+                f"{label}: " + ", ".join(f"{name} {value:.3g}" for name, value in figures.items())
+                for label, figures in scored.per_class.items()
+            ),
+        )
     controls = [f"{control.name} {control.value:.3f}" for control in scored.controls]
     if scored.permutation_p is not None:
         controls.append(f"permutation test p = {scored.permutation_p:.2g}")
@@ -153,6 +158,25 @@ def _score(scored: RunScored) -> Iterable[tuple[str, str]]:
         "Level",
         f"{scored.level} (scored {_counted(scored.scorings, 'time')}, locked {_counted(scored.locks, 'time')})",
     )
+
+
+def _structures(per_class: Mapping[str, Mapping[str, float]]) -> Iterable[tuple[str, str]]:
+    """A line each; of many structures the worst, since these are what a reader has to know of."""
+    shown = sorted(per_class, key=lambda name: per_class[name].get("dice", 2.0))
+    if len(shown) <= _STRUCTURES:
+        shown = list(per_class)
+    label = "Structures"
+    for name in shown[:_STRUCTURES]:
+        figures = per_class[name]
+        cases = _counted(round(figures.get("n", 0)), "case")
+        text = f"{name}: dice {figures['dice']:.3f} in {cases}" if "dice" in figures else f"{name}: in no case"
+        for fault in ("missed", "invented"):
+            if figures.get(fault):
+                text += f", {fault} in {figures[fault]:.0f}"
+        yield label, text
+        label = ""
+    if len(per_class) > _STRUCTURES:
+        yield "", f"and {len(per_class) - _STRUCTURES} more, none of them worse"
 
 
 def _rest(state: RunState) -> Iterable[tuple[str, str]]:

@@ -8,7 +8,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from services.gateway.summary import duration
-from services.gateway.trace import CallTrace, JobTrace, Share, Trace, TurnTrace, Work
+from services.gateway.trace import PERSON
+from services.gateway.trace_model import CallTrace, JobTrace, Open, Share, Trace, TurnTrace, Work
 
 _NUMBERS = ("turns", "actions", "tokens", "working", "waiting", "share")
 _PROBLEM = 80
@@ -49,10 +50,15 @@ def _nodes(trace: Trace) -> Iterable[tuple[str, Work]]:
         after = f", after {_time(one.held)}" if one.held is not None else ""
         yield f"+{_time(one.at)}  {one.kind}: {one.sender} -> {one.recipient}{after}", one
     for work in trace.open:
-        yield (
-            f"{work.role} has the run, for {_time(work.held)}" if work.held is not None else f"{work.role} was stopped",
-            work,
-        )
+        yield _open(work), work
+
+
+def _open(work: Open) -> str:
+    if work.held is None:
+        return f"{work.role} was stopped"
+    if work.role == PERSON:
+        return f"waiting for a person, for {_time(work.held)}"
+    return f"{work.role} has the run, for {_time(work.held)}"
 
 
 def _below(work: Work) -> Iterable[tuple[str, bool]]:

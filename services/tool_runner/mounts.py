@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import services
+from services.tool_runner.archives import unpacked
 from services.tool_runner.sandbox import Mount
 from services.tool_runner.views import materialise_view
 from shared.contracts.base import Service
 from shared.contracts.state import RunState
 from shared.errors import UserError
+from shared.store.archive_rules import ArchiveRefused
 
 if TYPE_CHECKING:
     from shared.settings import Settings
@@ -46,22 +48,36 @@ class Mounts:
     async def for_role(self, role: Service, state: RunState) -> Mounted:
         """Task Manager: nothing. Data Engineer: the raw dataset. Later roles: templates and the training view."""
         if role == "data_engineer":
-            return Mounted(data=self.dataset(state))
+            return Mounted(data=await self.dataset(state))
         if role in ("module_architect", "model_trainer") and state.locked:
             view = await materialise_view(state.locked.view, self._store, self._settings.home)
             return Mounted(data=view, templates=TEMPLATES)
         return Mounted()
 
-    def dataset(self, state: RunState) -> Path:
-        """The raw folder of the planned dataset, which must lie below a data root of this runner."""
-        if state.planned is None or state.planned.card.path is None:
+    async def dataset(self, state: RunState) -> Path:
+        """The raw folder of the planned dataset: below a data root of this runner, or unpacked from what was uploaded.
+
+        Unpacking takes as long as it takes (`unpack_seconds` is what callers wait for it).
+        """
+        card = state.planned.card if state.planned else None
+        if card is None or not card.here:
             raise UserError("no dataset has been planned for this run")
-        folder = Path(state.planned.card.path).resolve()
+        if card.archive:
+            try:
+                return await unpacked(card.archive, self._store, self._settings)
+            except ArchiveRefused as error:
+                raise UserError(f"the uploaded dataset {card.dataset_id} cannot be unpacked. {error}") from None
+        folder = Path(str(card.path)).resolve()
         roots = [root.resolve() for root in self._settings.data_roots]
         if not any(folder.is_relative_to(root) for root in roots):
-            raise UserError(f"the dataset {state.planned.card.dataset_id} lies outside of this runner's data roots")
-        if not folder.is_dir():
-            raise UserError(f"the dataset {state.planned.card.dataset_id} is not mounted on this runner")
+            raise UserError(f"the dataset {card.dataset_id} lies outside of this runner's data roots")
+        try:
+            next(folder.iterdir(), None)
+        except OSError as error:
+            raise UserError(
+                f"the runner cannot read {folder} of the dataset {card.dataset_id} ({error.strerror}); bring it back, "
+                "open it (chmod -R o+rX), or add the dataset again from where it is now"
+            ) from None
         return folder
 
 

@@ -34,7 +34,7 @@ def seed_for(area: str, state: RunState, context: Context, mounted: Mounted) -> 
 
     async def plan(folder: Path) -> None:
         cards = [
-            {"dataset_id": card.dataset_id, "name": card.name, "description": card.description, "here": bool(card.path)}
+            {"dataset_id": card.dataset_id, "name": card.name, "description": card.description, "here": card.here}
             for card in await context.bus.cards()
         ]
         _write(folder / "datacards.json", cards)

@@ -15,12 +15,13 @@ from shared.contracts.tools import CLASS_OF_ROLE, StartTraining, ToolArgs, ToolC
 from shared.contracts.training import JobSpec
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import ToolBroken
+from shared.store.archives import unpack_seconds
 
 if TYPE_CHECKING:
     from shared.bus import Bus
 
 CALL_SECONDS = 900.0
-"""A tool call may wait in the queue and run for up to ten minutes."""
+"""A tool call may wait in the queue and run for up to ten minutes; unpacking an uploaded dataset comes on top."""
 
 
 class Desk:
@@ -75,6 +76,7 @@ class Desk:
 
     async def call(self, call_id: str, tool: str, arguments: dict[str, JsonValue]) -> ToolResult:
         """Raises ToolBroken when the runner cannot work; what the core can mend is a result with ok=False."""
+        card = self.brief.planned.card if self.brief.planned else None
         result = await self.bus.call(
             self.tool_class,
             ToolCall(
@@ -85,7 +87,7 @@ class Desk:
                 arguments=arguments,
                 reply="",  # the bus puts its own inbox here
             ),
-            timeout=CALL_SECONDS,
+            timeout=CALL_SECONDS + (unpack_seconds(card.archive) if card and card.archive else 0),
         )
         if not result.ok and result.data.get("error") == "ToolBroken":
             raise ToolBroken(result.summary)

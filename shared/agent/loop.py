@@ -1,7 +1,9 @@
 """The loop that all agents share: ask the core, record the turn, run its calls, until a submission passes its check."""
 
+from opentelemetry.trace import Span
 from pydantic import JsonValue, ValidationError
 
+from shared import telemetry
 from shared.agent.core import Core
 from shared.agent.desk import Desk, gather_calls, now
 from shared.agent.role import Facts, Submission
@@ -36,10 +38,12 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
     May be called again at any time, by any replica: it goes on at the turn where the transcript stops.
     """
     await desk.open()
+    deciding: Span | None = None
     while True:
         last = desk.entries[-1]
         if isinstance(last, Turn):  # just decided, or found so after a crash
-            observation, accepted = await _act(desk, last)
+            with telemetry.below(deciding):
+                observation, accepted = await _act(desk, last)
             if accepted:
                 return accepted
             await desk.record(observation)
@@ -53,19 +57,22 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
         _check_budget(state.budget, state.spent + spent)
         if hopeless(desk.segment):
             raise GaveUp("the core kept repeating the same calls after it was told so")
-        decision = await core.decide(desk.role, desk.brief, desk.segment)
-        await desk.record(
-            Turn(
-                run_id=desk.brief.run_id,
-                role=desk.role.name,
-                number=desk.turns + 1,
-                at=now(),
-                core=core.name,
-                text=decision.text,
-                calls=decision.calls,
-                spent=decision.spent + Spent(turns=1, actions=len(decision.calls)),
+        with telemetry.turn_span(desk.role.name, desk.brief.run_id, desk.turns + 1, core.name) as deciding:
+            decision = await core.decide(desk.role, desk.brief, desk.segment)
+            await desk.record(
+                Turn(
+                    run_id=desk.brief.run_id,
+                    role=desk.role.name,
+                    number=desk.turns + 1,
+                    at=now(),
+                    core=core.name,
+                    text=decision.text,
+                    calls=decision.calls,
+                    spent=decision.spent + Spent(turns=1, actions=len(decision.calls)),
+                )
             )
-        )
+            deciding.set_attribute(telemetry.Name.INPUT_TOKENS, decision.spent.input_tokens)
+            deciding.set_attribute(telemetry.Name.OUTPUT_TOKENS, decision.spent.output_tokens)
 
 
 def spent_in(desk: Desk) -> Spent:

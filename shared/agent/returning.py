@@ -3,10 +3,12 @@
 import re
 
 from shared.agent.brief import Brief
+from shared.agent.calls import submit
 from shared.agent.role import Facts, Submission
 from shared.contracts.base import AGENTS, AgentName, Event, Spent
 from shared.contracts.runs import ReturnedWork, WorkReturned
 from shared.contracts.state import RunState
+from shared.contracts.transcript import Call
 
 RETURNS = 2
 """Times that one role may hand work back to another; after that it has to end on its own."""
@@ -48,3 +50,12 @@ def faulty_samples(told: str) -> dict[str, str]:
     if not headline:
         return {}
     return dict(re.findall(r"^- (.+?): (.+)$", rest, re.MULTILINE))
+
+
+def hand_back(samples: dict[str, str], whose: str) -> Call:
+    """The call that gives samples to the Data Engineer; `whose` begins the sentence: "the training refuses"."""
+    name, wrong = next(iter(samples.items()))
+    reason = f"{whose}: {len(samples)} samples, such as {name}: {wrong}"
+    return submit(
+        "return_work", ReturnedWork(target="data_engineer", reason=reason, evidence={"samples": dict(samples)})
+    )

@@ -7,7 +7,6 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from shared import telemetry
 from shared.agent.brief import make_brief, order_for
 from shared.agent.desk import Desk
 from shared.agent.loop import GaveUp, OutOfBudget, run_agent, spent_in
@@ -38,8 +37,7 @@ class AgentService:
             state = await self.bus.state(event.run_id)
             order = order_for(self.role.name, state)
             if order is not None:
-                with telemetry.agent_span(self.role.name, event.run_id):
-                    await self._work(order, state)
+                await self._work(order, state)
 
     async def _work(self, order: str, state: RunState) -> None:
         cards = tuple(await self.bus.cards()) if self.role.name == "task_manager" else ()

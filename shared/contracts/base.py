@@ -24,6 +24,8 @@ AgentName = Literal["task_manager", "data_engineer", "module_architect", "model_
 AGENTS: tuple[AgentName, ...] = ("task_manager", "data_engineer", "module_architect", "model_trainer")
 
 TaskKind = Literal["diagnosis", "organ_segmentation", "anomaly_detection", "report_generation"]
+SEGMENTATIONS: frozenset[TaskKind] = frozenset({"organ_segmentation", "anomaly_detection"})
+"""Tasks whose answer is a mask."""
 
 
 class Contract(BaseModel):

@@ -10,8 +10,10 @@ from shared.contracts.runs import DataCard
 from shared.errors import UserError
 
 
-def parse_card(text: str, where: str = "the card") -> list[DataCard]:
+def parse_card(text: str, where: str = "the card", path: str | None = None) -> list[DataCard]:
     """Read one card or a list of cards. Raises UserError that says what is wrong and what to do.
+
+    `path` takes the place of the path in the card, which then need not have one.
 
     `dataset path` and `dataset_path` (and the other keys likewise) are the same key.
     """
@@ -23,7 +25,7 @@ def parse_card(text: str, where: str = "the card") -> list[DataCard]:
     if not entries:
         raise UserError(f"{where} is an empty list. A card is an object with name, description and path.")
     return [
-        _card(entry, f"{where}, entry {number}" if len(entries) > 1 else where)
+        _card(entry, f"{where}, entry {number}" if len(entries) > 1 else where, path)
         for number, entry in enumerate(entries, 1)
     ]
 
@@ -36,7 +38,7 @@ def dataset_id(name: str) -> str:
     return slug[:80]
 
 
-def _card(entry: object, where: str) -> DataCard:
+def _card(entry: object, where: str, path: str | None) -> DataCard:
     if not isinstance(entry, Mapping):
         raise UserError(f"{where} is no JSON object with 'dataset name', 'dataset description' and 'dataset path'.")
     fields: dict[str, JsonValue] = {
@@ -46,6 +48,7 @@ def _card(entry: object, where: str) -> DataCard:
         short: fields.pop(f"dataset_{short}", None) or fields.pop(short, None)
         for short in ("name", "description", "path")
     }
+    values["path"] = path or values["path"]
     for short, value in values.items():
         if not isinstance(value, str) or not value.strip():
             raise UserError(

@@ -29,9 +29,16 @@ class DataCard(Contract):
     name: str
     description: str
     path: str | None = None
-    """Absolute folder under a data root of the operator; None when only the description is registered."""
+    """Absolute folder under a data root of the operator; None when the data were uploaded or are not here."""
+    archive: Ref | None = None
+    """What was uploaded, as one zip or tar in the store; a runner unpacks it before the first use."""
     extra: dict[str, JsonValue] = {}
     """Whatever else the card said, unchanged."""
+
+    @property
+    def here(self) -> bool:
+        """Whether there are data to train from, or only the description."""
+        return self.path is not None or self.archive is not None
 
 
 class RunRequested(Event):

@@ -150,7 +150,7 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
         case TaskPlanned():
             update |= {"planned": event, "needed": None, "added": None, "handed_back": None}
         case DatasetNeeded():
-            update |= {"needed": event}
+            update |= {"needed": event, "handed_back": None}
         case DatasetAdded():
             update |= {"needed": None, "added": event}
         case DatasetPrepared():

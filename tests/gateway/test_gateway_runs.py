@@ -14,9 +14,10 @@ import pytest
 from services.gateway.items import Item
 from services.gateway.live import RunView
 from services.gateway.summary import summary
+from shared.agent.brief import order_for
 from shared.bus import Bus
 from shared.contracts.base import Ref, Spent
-from shared.contracts.runs import DatasetNeed, DatasetNeeded, RunFinished
+from shared.contracts.runs import DataCard, DatasetNeed, DatasetNeeded, RunFinished, TaskPlan, TaskPlanned, WorkReturned
 from shared.contracts.training import JobFinished, JobProgress, JobStarted, TrainingFinished
 from shared.contracts.transcript import Call, Turn
 from shared.store import Store
@@ -145,7 +146,10 @@ async def test_cancelling_twice_is_one_fact_and_an_ended_run_cannot_be_cancelled
 
 
 async def test_a_dataset_wakes_the_runs_that_wait_for_one(http: httpx.AsyncClient, bus: Bus, data_root: Path) -> None:
-    waiting, other = await new_run(http), await new_run(http)
+    waiting, deciding, planned = await new_run(http), await new_run(http), await new_run(http)
+    plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=3, modality="CT", metric="auc_macro")
+    card = DataCard(dataset_id="d", name="d", description="d", path="/d")
+    await bus.append(TaskPlanned.make(run_id=planned, sender="task_manager", cause=None, plan=plan, card=card))
     need = DatasetNeed(need="chest CT with labels")
     await bus.append(DatasetNeeded.make(run_id=waiting, sender="task_manager", cause=None, missing=need))
 
@@ -157,10 +161,29 @@ async def test_a_dataset_wakes_the_runs_that_wait_for_one(http: httpx.AsyncClien
     assert added.status_code == 201 and added.json()["resumed"] == [waiting]
     assert (await bus.state(waiting)).status == "running"
     assert [event.kind for _, event in await bus.events(waiting)].count("DatasetAdded") == 1
-    assert "DatasetAdded" not in [event.kind for _, event in await bus.events(other)]
-    card = next(card for card in (await http.get("/datasets")).json() if card["dataset_id"] == "chest-set")
-    assert card["path"] == str((data_root / "chest").resolve())
+    # Its Task Manager may have read the cards before there was this one.
+    assert [event.kind for _, event in await bus.events(deciding)] == ["RunRequested", "DatasetAdded"]
+    assert "DatasetAdded" not in [event.kind for _, event in await bus.events(planned)]
+    listed = next(card for card in (await http.get("/datasets")).json() if card["dataset_id"] == "chest-set")
+    assert listed["path"] == str((data_root / "chest").resolve())
+    for run_id in (deciding, planned):
+        await finish(bus, run_id)
     await finish(bus, waiting)
+
+
+async def test_a_run_whose_plan_was_handed_back_is_woken_by_a_dataset(
+    http: httpx.AsyncClient, bus: Bus, data_root: Path
+) -> None:
+    run_id = await new_run(http)
+    back = WorkReturned.make(run_id=run_id, sender="scorer", cause=None, target="task_manager", reason="no such metric")
+    await bus.append(back)
+    need = DatasetNeed(need="chest CT")
+    await bus.append(DatasetNeeded.make(run_id=run_id, sender="task_manager", cause=back, missing=need))
+    added = await http.post("/datasets", json={"card": CARD, "path": str(data_root / "chest")})
+    assert added.json()["resumed"] == [run_id]
+    state = await bus.state(run_id)
+    assert state.added and order_for("task_manager", state) == state.added.event_id
+    await finish(bus, run_id)
 
 
 @pytest.mark.parametrize("ended", [False, True])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.gateway.package import predict_alone
-from shared.errors import ToolBroken
+from shared.errors import ToolBroken, UserError
 from shared.settings import Settings
 
 PREDICT = """
@@ -48,3 +48,39 @@ def test_a_package_that_fails_is_told_with_its_output(place: Path) -> None:
     (place / "package" / "predict.py").write_text("raise SystemExit('weights are missing')")
     with pytest.raises(ToolBroken, match="weights are missing"):
         predict_alone(place / "package", place / "scan", place / "out", Settings().runner_uid)
+
+
+MASK = """
+import json, os, pathlib, sys
+out = pathlib.Path(sys.argv[3])
+out.mkdir()
+(out / "masks").mkdir()
+(out / "masks" / "scan.nii.gz").write_bytes(b"mask")
+os.symlink("/etc/passwd", out / "link.nii.gz")
+case = dict(input=sys.argv[1], mask={mask!r})
+(out / "predictions.json").write_text(json.dumps(dict(task="organ_segmentation", cases=[case])))
+"""
+
+
+def test_a_mask_comes_back_as_a_path(place: Path) -> None:
+    (place / "package" / "predict.py").write_text(MASK.format(mask="masks/scan.nii.gz"))
+    case, _ = predict_alone(place / "package", place / "scan", place / "out", Settings().runner_uid)
+    assert Path(case["mask"]).is_relative_to(place / "out") and Path(case["mask"]).read_bytes() == b"mask"
+
+
+@pytest.mark.parametrize("mask", ["link.nii.gz", "../predict.log"])
+def test_a_mask_that_is_no_file_of_the_package_is_refused(place: Path, mask: object) -> None:
+    (place / "package" / "predict.py").write_text(MASK.format(mask=mask))
+    with pytest.raises(ToolBroken, match="no regular file"):
+        predict_alone(place / "package", place / "scan", place / "out", Settings().runner_uid)
+
+
+def test_links_in_the_place_of_folders_are_refused(place: Path) -> None:
+    (place / "other").mkdir()
+    (place / "other" / "predictions.json").write_text('{"cases": [{"label": "planted"}]}')
+    (place / "package" / "predict.py").write_text(f"import os; os.symlink({str(place / 'other')!r}, 'result')")
+    with pytest.raises(ToolBroken, match="no prediction"):
+        predict_alone(place / "package", place / "scan", place / "out", Settings().runner_uid)
+    (place / "linked").symlink_to(place / "package")
+    with pytest.raises(UserError, match="link"):
+        predict_alone(place / "linked", place / "scan", place / "again", Settings().runner_uid)

@@ -1,7 +1,8 @@
 """The summary tells what a reader must not miss, from events alone."""
 
 from services.gateway.summary import duration, summary
-from shared.contracts.base import Event, Spent
+from shared.contracts.base import Event, Ref, Spent
+from shared.contracts.data import DatasetLocked, LeakageReport
 from shared.contracts.runs import Candidate, DataCard, RunFinished, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.scoring import Control, Gate, Metric, RunScored
 
@@ -60,6 +61,54 @@ def test_a_good_run() -> None:
         "9 turns, 11 actions, 1,200 tokens (estimated)",
     ):
         assert words in told, told
+
+
+def scored_masks(per_class: dict[str, dict[str, float]]) -> str:
+    told = events(gate_passed=True)
+    planned, scored = told[1][1], told[2][1]
+    assert isinstance(planned, TaskPlanned) and isinstance(scored, RunScored)
+    plan = planned.plan.model_copy(update={"task": "organ_segmentation", "metric": "dice"})
+    counts = {"train": {"all": 9}, "test": {"all": 5}}
+    locked = DatasetLocked.make(
+        run_id=RUN, sender="scorer", cause=planned, index_sha256="0" * 64, manifest_sha256="0" * 64,
+        view=Ref(bucket="data", key="k", sha256="0" * 64, size=1), leakage=LeakageReport(checks={"same_patient": 0}),
+        locks=1, counts=counts, patients={"train": 8, "test": 4},
+    )  # fmt: skip
+    masks = scored.model_copy(
+        update={
+            "metric": Metric(name="dice", value=0.712, low=0.65, high=0.78, n=5, patients=4),
+            "controls": (Control(name="mean_mask", value=0.31), Control(name="constant", value=0.02)),
+            "per_class": per_class,
+        }
+    )
+    plan_event = planned.model_copy(update={"plan": plan})
+    return summary(list(enumerate([told[0][1], plan_event, locked, masks, told[3][1]], 1)), width=200)
+
+
+def test_a_segmentation_is_told_by_structure() -> None:
+    told = scored_masks(
+        {
+            "liver": {"dice": 0.93, "n": 5, "missed": 0, "invented": 0},
+            "gall bladder": {"dice": 0.5, "n": 4, "missed": 1, "invented": 2},
+            "spleen": {"n": 0, "missed": 0, "invented": 0},
+        }
+    )
+    for words in (
+        "dice 0.712, 95 % interval 0.650 to 0.780 (5 samples of 4 patients)",
+        "Structures  liver: dice 0.930 in 5 cases\n",
+        "            gall bladder: dice 0.500 in 4 cases, missed in 1, invented in 2\n",
+        "            spleen: in no case\n",
+        "mean_mask 0.310, constant 0.020, permutation test p = 0.001",
+        "9 samples of 8 patients\n",
+    ):
+        assert words in told, told
+    assert "Per class" not in told
+
+
+def test_of_many_structures_the_worst_are_told() -> None:
+    told = scored_masks({f"bone {number}": {"dice": 1 - number / 200, "n": 5} for number in range(104)})
+    assert "bone 103: dice 0.485" in told and "bone 88:" not in told
+    assert "and 89 more, none of them worse" in told
 
 
 def test_a_failed_gate_is_named_with_its_evidence() -> None:

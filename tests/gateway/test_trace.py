@@ -1,24 +1,15 @@
-"""Trace and record of runs whose events and turns lie on a real bus: figures to the tenth, and nothing left out."""
-
-import json
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+"""Traces of runs whose events and turns lie on a real bus: figures to the tenth, and nothing left out."""
 
 import httpx
 import pytest
-from pydantic import JsonValue
 
-from services.gateway.record import Record
-from services.gateway.trace import Trace, trace
+from services.gateway.trace_model import Trace
 from services.gateway.trace_view import plain
 from shared.bus import Bus
-from shared.contracts.base import AGENTS, AgentName, Event, Ref, Spent, new_run_id
 from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexMeta, LeakageReport
 from shared.contracts.modules import AssembledModule, ModuleAssembled
 from shared.contracts.runs import (
     CancelRequested,
-    Candidate,
     DataCard,
     DatasetAdded,
     DatasetNeed,
@@ -30,146 +21,9 @@ from shared.contracts.runs import (
     TaskPlanned,
     WorkReturned,
 )
-from shared.contracts.scoring import Control, Gate, Metric, RunScored
-from shared.contracts.tools import ToolResult
+from shared.contracts.scoring import Metric, RunScored
 from shared.contracts.training import JobFinished, JobStarted, TrainingFinished
-from shared.contracts.transcript import Call, Observation, Turn
-
-START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-REF = Ref(bucket="packages", key="sha256/00/0", sha256="0" * 64, size=1, media_type="application/json")
-SCRIPT = "print('index everything')"
-
-
-def at(seconds: float) -> datetime:
-    return START + timedelta(seconds=seconds)
-
-
-class Story:
-    """Tells a run to the bus, one fact or turn after the other, each with its second."""
-
-    def __init__(self, bus: Bus) -> None:
-        self.bus, self.run_id = bus, new_run_id()
-        self.heads: dict[str, int] = {}
-        self.numbers: dict[str, int] = {}
-
-    async def fact(self, kind: type[Event], second: float, sender: Any, cause: Event | None, **fields: Any) -> Any:
-        made = kind.make(run_id=self.run_id, sender=sender, cause=cause, **fields)
-        event = made.model_copy(update={"at": at(second)})
-        await self.bus.append(event)
-        return event
-
-    async def woken(self, role: AgentName, by: Event) -> None:
-        await self._entry(
-            Observation(run_id=self.run_id, role=role, number=self.numbers.get(role, 0), event_id=by.event_id, event={})
-        )
-
-    async def turn(self, role: AgentName, second: float, *calls: tuple[str, dict[str, JsonValue]]) -> None:
-        self.numbers[role] = self.numbers.get(role, 0) + 1
-        await self._entry(
-            Turn(
-                run_id=self.run_id,
-                role=role,
-                number=self.numbers[role],
-                at=at(second),
-                core="playbook",
-                calls=tuple(Call(name=name, arguments=arguments) for name, arguments in calls),
-                spent=Spent(turns=1, actions=len(calls), input_tokens=100, output_tokens=10),
-            )
-        )
-
-    async def results(self, role: AgentName, *results: dict[str, Any], notes: Sequence[str] = ()) -> None:
-        number = self.numbers[role]
-        told = tuple(
-            ToolResult(call_id=self.call_id(role, position), **({"ok": True, "summary": "done"} | result))
-            for position, result in enumerate(results)
-        )
-        await self._entry(Observation(run_id=self.run_id, role=role, number=number, results=told, notes=tuple(notes)))
-
-    def call_id(self, role: str, position: int) -> str:
-        return f"{self.run_id}-{role}-{self.numbers[role]}-{position}"
-
-    async def _entry(self, entry: Turn | Observation) -> None:
-        self.heads[entry.role] = await self.bus.append_entry(entry, after=self.heads.get(entry.role, 0))
-
-    async def trace(self, now: float) -> Trace:
-        entries = {role: (await self.bus.entries(self.run_id, role))[0] for role in AGENTS}
-        return trace(await self.bus.events(self.run_id), entries, at(now))
-
-    async def planned(self) -> TaskPlanned:
-        asked = await self.fact(RunRequested, 0, "gateway", None, requirement="classify chest CT")
-        await self.woken("task_manager", asked)
-        await self.turn("task_manager", 1, ("read_files", {"paths": ["datacards.json"]}), ("list_files", {}))
-        await self.results(
-            "task_manager", {"tool": "read_files", "seconds": 0.5}, {"tool": "list_files", "seconds": 1.5}
-        )
-        await self.turn("task_manager", 4, ("submit_plan", {"task": "diagnosis"}))
-        plan = TaskPlan(
-            task="diagnosis", dataset_id="one", reason="fits", refused=(Candidate(dataset_id="two", reason="is MRI"),),
-            dimensions=3, modality="CT", metric="auc_macro",
-        )  # fmt: skip
-        card = DataCard(dataset_id="one", name="One", description="chest CT")
-        return await self.fact(TaskPlanned, 5, "task_manager", asked, plan=plan, card=card)
-
-    async def assembled(self) -> ModuleAssembled:
-        planned = await self.planned()
-        await self.woken("data_engineer", planned)
-        await self.turn("data_engineer", 6, ("run_script", {"script": SCRIPT}), ("read_files", {"paths": ["nowhere"]}))
-        refused = {"tool": "read_files", "ok": False, "summary": "there is no\nnowhere", "seconds": 0.25}
-        script = {"tool": "run_script", "seconds": 3, "isolation": "landlock", "exit_code": 0, "summary": "case_17"}
-        await self.results("data_engineer", script, refused, notes=["case_17 is odd"])
-        await self.turn("data_engineer", 12, ("submit_dataset", {}))
-        counts, patients = {"train": {"a": 6}, "test": {"a": 3}}, {"train": 4, "test": 2}
-        meta = IndexMeta(task="diagnosis", dimensions=3, grouping="stated", grouping_from="a column", split_from="made")
-        prepared = await self.fact(
-            DatasetPrepared, 15, "data_engineer", planned, index=REF, meta=meta, counts=counts, patients=patients
-        )
-        pack = {"job_id": f"{self.run_id}-pack", "job": "pack"}
-        await self.fact(JobStarted, 16, "tool_runner", prepared, **pack)
-        await self.fact(JobFinished, 18, "tool_runner", prepared, **pack, asked_by="scorer", outcome="ok", seconds=2)
-        locked = await self.fact(
-            DatasetLocked, 20, "scorer", prepared, index_sha256="0" * 64, manifest_sha256="1" * 64, view=REF,
-            leakage=LeakageReport(checks={"copies": 0}), locks=1, counts=counts, patients=patients,
-        )  # fmt: skip
-        await self.woken("module_architect", locked)
-        await self.turn("module_architect", 21, ("submit_module", {}))
-        module = AssembledModule(template="diagnosis", model="resnet", loss="ce", input_shape=(1, 8, 8, 8))
-        return await self.fact(
-            ModuleAssembled, 30, "module_architect", locked, module=module, batch_shapes={}, workspace_sha256="2" * 64
-        )
-
-    async def training(self) -> tuple[ModuleAssembled, dict[str, Any]]:
-        """Up to a queued training job."""
-        order = await self.assembled()
-        await self.woken("model_trainer", order)
-        await self.turn("model_trainer", 31, ("edit_files", {"path": "c"}), ("start_training", {"command": ["python"]}))
-        job_id = self.call_id("model_trainer", 1)
-        queued = {"tool": "start_training", "data": {"job_id": job_id}}
-        await self.results("model_trainer", {"tool": "edit_files", "seconds": 1}, queued)
-        return order, {"job_id": job_id, "job": "train"}
-
-    async def finished(self) -> None:
-        order, job = await self.training()
-        for attempt, second in ((1, 36), (2, 50)):
-            await self.fact(JobStarted, second, "tool_runner", order, salt=str(attempt), attempt=attempt, **job)
-        ended = await self.fact(
-            JobFinished, 80, "tool_runner", order, **job, asked_by="model_trainer", outcome="ok", attempts=2,
-            seconds=30, isolation="landlock", metrics={"auc": 0.9},
-        )  # fmt: skip
-        await self.woken("model_trainer", ended)
-        await self.turn("model_trainer", 82, ("submit_training", {"job_id": job["job_id"]}))
-        trained = await self.fact(
-            TrainingFinished, 85, "model_trainer", order, package=REF, validation={"auc": 0.9},
-            hyper_parameters={"lr": 0.001}, attempts=2, seconds=30,
-        )  # fmt: skip
-        scored = await self.fact(
-            RunScored, 95, "scorer", trained, level="useful", locks=1, scorings=1,
-            metric=Metric(name="auc_macro", value=0.9, low=0.8, high=1, n=3, patients=2),
-            controls=(Control(name="majority", value=0.5),),
-            gates=(Gate(name="patients_apart", passed=True, evidence="none shared"),),
-        )  # fmt: skip
-        await self.fact(
-            RunFinished, 100, "task_manager", scored, end="succeeded", level="useful", package=REF, spent=Spent(turns=6)
-        )
+from tests.gateway.story import REF, Story
 
 
 async def test_a_finished_run_as_text(bus: Bus) -> None:
@@ -291,48 +145,107 @@ async def test_trace_over_http_is_the_same(http: httpx.AsyncClient, bus: Bus) ->
     assert (await http.get("/runs/nope/trace")).status_code == 404
 
 
-async def test_the_record_is_the_whole_story(http: httpx.AsyncClient, bus: Bus) -> None:
+async def test_a_segmentation_that_was_handed_back_and_failed_once(bus: Bus) -> None:
     story = Story(bus)
-    await story.finished()
-    listed = {one["name"]: one for one in (await http.get(f"/runs/{story.run_id}/artifacts")).json()}
-    assert listed["record"]["ref"] is None and listed["index"]["ref"] == REF.model_dump()
-    told = json.loads((await http.get(listed["record"]["url"])).content)
-    assert told["request"]["requirement"] == "classify chest CT"
-    assert told["plan"]["refused"] == [{"dataset_id": "two", "reason": "is MRI"}]
-    assert told["card"]["name"] == "One"
-    assert told["index"]["meta"]["grouping"] == "stated" and told["index"]["counts"]["test"] == {"a": 3}
-    assert told["lock"]["leakage"]["checks"] == {"copies": 0}
-    assert told["module"]["module"]["loss"] == "ce"
-    assert (told["hyper_parameters"], told["validation"]) == ({"lr": 0.001}, {"auc": 0.9})
-    assert told["score"]["controls"][0]["name"] == "majority" and told["score"]["gates"][0]["passed"]
-    assert (told["status"], told["level"], told["end"]["level"]) == ("succeeded", "useful", "useful")
-    (pack, train) = told["jobs"].values()
-    assert [one["attempt"] for one in train["started"]] == [1, 2] and train["finished"]["metrics"] == {"auc": 0.9}
-    assert pack["finished"]["outcome"] == "ok"
-    assert told["spent"]["turns"] == 6
-    assert [one["event_id"] for one in told["events"]] == [
-        event.event_id for _, event in await bus.events(story.run_id)
+    asked = await story.fact(RunRequested, 0, "gateway", None, requirement="segment organs in CT")
+    plan = TaskPlan(
+        task="organ_segmentation", dataset_id="one", reason="fits", dimensions=3, modality="CT", metric="dice"
+    )
+    card = DataCard(dataset_id="one", name="One", description="CT", path="/data/one")
+    order = await story.fact(TaskPlanned, 1, "task_manager", asked, plan=plan, card=card)
+    names, values = ("liver", "spleen"), {"liver": 1, "spleen": 28}
+    meta = IndexMeta(
+        task="organ_segmentation", dimensions=3, label_names=names, label_values=values, grouping="stated",
+        grouping_from="a column", split_from="made",
+    )  # fmt: skip
+    counts, patients = {"train": {"all": 6}, "test": {"all": 3}}, {"train": 6, "test": 3}
+    for lock, second in ((1, 2), (2, 20)):
+        await story.woken("data_engineer", order)
+        await story.turn("data_engineer", second, ("submit_dataset", {}))
+        prepared = await story.fact(
+            DatasetPrepared, second + 2, "data_engineer", order, index=REF, meta=meta, counts=counts, patients=patients
+        )
+        pack = {"job_id": f"{story.run_id}-pack-{lock}", "job": "pack"}
+        await story.fact(JobStarted, second + 3, "tool_runner", prepared, **pack)
+        await story.fact(JobFinished, second + 5, "tool_runner", prepared, **pack, asked_by="scorer", outcome="ok")
+        locked = await story.fact(
+            DatasetLocked, second + 6, "scorer", prepared, index_sha256="0" * 64, manifest_sha256="1" * 64, view=REF,
+            leakage=LeakageReport(checks={}), locks=lock, counts=counts, patients=patients, label_names=names,
+            label_values=values,
+        )  # fmt: skip
+        await story.woken("module_architect", locked)
+        if lock == 1:
+            await story.turn("module_architect", 10, ("return_work", {}))
+            order = await story.fact(
+                WorkReturned, 12, "module_architect", locked, target="data_engineer", reason="a mask is empty"
+            )
+    await story.turn("module_architect", 27, ("submit_module", {}))
+    module = AssembledModule(template="segmentation", model="unet", loss="dice_ce", input_shape=(1, 8, 8, 8))
+    order = await story.fact(
+        ModuleAssembled, 30, "module_architect", locked, module=module, batch_shapes={}, workspace_sha256="2" * 64
+    )
+    await story.woken("model_trainer", order)
+    for begin, outcome in ((31, "failed"), (41, "ok")):
+        await story.turn("model_trainer", begin, ("start_training", {"command": ["python"]}))
+        job = {"job_id": story.call_id("model_trainer", 0), "job": "train"}
+        await story.results("model_trainer", {"tool": "start_training", "data": {"job_id": job["job_id"]}})
+        await story.fact(JobStarted, begin + 1, "tool_runner", order, salt=outcome, **job)
+        ended = await story.fact(
+            JobFinished, begin + 6, "tool_runner", order, salt=outcome, **job, asked_by="model_trainer",
+            outcome=outcome, attempts=1,
+        )  # fmt: skip
+        await story.woken("model_trainer", ended)
+    await story.turn("model_trainer", 48, ("submit_training", {}))
+    trained = await story.fact(
+        TrainingFinished, 50, "model_trainer", order, package=REF, validation={"dice": 0.8}, attempts=2
+    )
+    predict = {"job_id": f"{story.run_id}-predict", "job": "predict"}
+    await story.fact(JobStarted, 51, "tool_runner", trained, **predict)
+    await story.fact(JobFinished, 55, "tool_runner", trained, **predict, asked_by="scorer", outcome="ok")
+    dice = Metric(name="dice", value=0.8, low=0.7, high=0.9, n=3, patients=3)
+    scored = await story.fact(
+        RunScored, 56, "scorer", trained, level="valid", locks=2, scorings=1, metric=dice, controls=(), gates=()
+    )
+    await story.fact(RunFinished, 57, "task_manager", scored, end="succeeded", level="valid", package=REF)
+    assert plain(await story.trace(now=1e6)).splitlines()[:-7] == [
+        f"{story.run_id}: succeeded, level valid, 57.0 s: segment organs in CT",
+        "  +0.0 s  RunRequested: gateway -> task_manager",
+        "  +1.0 s  TaskPlanned: task_manager -> data_engineer, after 1.0 s",
+        "  +4.0 s  DatasetPrepared: data_engineer -> scorer, after 3.0 s",
+        "    +2.0 s  turn 1: submit_dataset ok 2.0 s",
+        "  +8.0 s  DatasetLocked: scorer -> module_architect, after 4.0 s",
+        "    +4.0 s  job pack: queued 1.0 s, ran 2.0 s, 1 attempt, ok",
+        "  +12.0 s  WorkReturned: module_architect -> data_engineer, after 4.0 s",
+        "    +10.0 s  turn 1: return_work ok 2.0 s",
+        "  +22.0 s  DatasetPrepared: data_engineer -> scorer, after 10.0 s",
+        "    +20.0 s  turn 2: submit_dataset ok 2.0 s",
+        "  +26.0 s  DatasetLocked: scorer -> module_architect, after 4.0 s",
+        "    +22.0 s  job pack: queued 1.0 s, ran 2.0 s, 1 attempt, ok",
+        "  +30.0 s  ModuleAssembled: module_architect -> model_trainer, after 4.0 s",
+        "    +27.0 s  turn 2: submit_module ok 3.0 s",
+        "  +50.0 s  TrainingFinished: model_trainer -> scorer, after 20.0 s",
+        "    +31.0 s  turn 1: start_training ok",
+        "    +31.0 s  job train: queued 1.0 s, ran 5.0 s, 1 attempt, failed",
+        "    +41.0 s  turn 2: start_training ok",
+        "    +41.0 s  job train: queued 1.0 s, ran 5.0 s, 1 attempt, ok",
+        "    +48.0 s  turn 3: submit_training ok 2.0 s",
+        "  +56.0 s  RunScored: scorer -> task_manager, after 6.0 s",
+        "    +50.0 s  job predict: queued 1.0 s, ran 4.0 s, 1 attempt, ok",
+        "  +57.0 s  RunFinished: task_manager -> person, after 1.0 s",
     ]
-    assert {role: len(turns) for role, turns in told["turns"].items()} == {
-        "task_manager": 2, "data_engineer": 2, "module_architect": 1, "model_trainer": 2
-    }  # fmt: skip
-    script = told["turns"]["data_engineer"][0]["calls"][0]
-    assert script["arguments"] == {"script": SCRIPT}
-    assert (script["ok"], script["seconds"], script["isolation"], script["exit_code"]) == (True, 3, "landlock", 0)
-    assert told["turns"]["task_manager"][0]["calls"][0]["result"] == "done"
-    Record.model_validate(told)
 
 
-async def test_the_record_does_not_repeat_what_the_data_engineer_saw(http: httpx.AsyncClient, bus: Bus) -> None:
+async def test_a_waiting_run_says_so(bus: Bus) -> None:
     story = Story(bus)
-    await story.finished()
-    seen, _ = await bus.entries(story.run_id, "data_engineer")
-    assert any("case_17" in entry.model_dump_json() for entry in seen)
-    assert "case_17" not in (await http.get(f"/runs/{story.run_id}/artifacts/record")).text
-
-
-async def test_the_record_of_a_run_that_has_just_begun(http: httpx.AsyncClient) -> None:
-    run_id = (await http.post("/runs", json={"requirement": "classify chest CT"})).json()["run_id"]
-    told = (await http.get(f"/runs/{run_id}/artifacts/record")).json()
-    assert told["status"] == "running" and len(told["events"]) == 1
-    assert told["plan"] is told["score"] is told["package"] is None
+    asked = await story.fact(RunRequested, 0, "gateway", None, requirement="grade skin lesions")
+    await story.woken("task_manager", asked)
+    await story.turn("task_manager", 1, ("submit_need", {}))
+    await story.fact(DatasetNeeded, 2, "task_manager", asked, missing=DatasetNeed(need="photographs of the skin"))
+    assert plain(await story.trace(now=12)).splitlines()[:-3] == [
+        f"{story.run_id}: waiting_for_dataset, 12.0 s: grade skin lesions",
+        "  +0.0 s  RunRequested: gateway -> task_manager",
+        "  +2.0 s  DatasetNeeded: task_manager -> person, after 2.0 s",
+        "    +1.0 s  turn 1: submit_need ok 1.0 s",
+        "  waiting for a person, for 10.0 s",
+        "",
+    ]

@@ -1,0 +1,118 @@
+"""Datasets over HTTP: cards, folders below the data roots, and archives that are sent. Nothing is unpacked here."""
+
+import asyncio
+import tempfile
+from typing import BinaryIO
+
+from fastapi import APIRouter, Request
+
+from services.gateway import bodies, checks
+from services.gateway.parts import PROBLEMS, Known, Parts
+from shared.bus import Bus
+from shared.contracts.base import Ref
+from shared.contracts.runs import DataCard, DatasetAdded
+from shared.contracts.state import RunState
+from shared.errors import NotFound, UserError
+from shared.store.archive_rules import Limits
+from shared.store.client import ref_of
+
+router = APIRouter(responses=PROBLEMS)
+_WRITE = 1 << 20
+
+
+@router.post("/datasets", status_code=201, tags=["datasets"])
+async def add_dataset(body: bodies.NewDataset, parts: Known) -> bodies.DatasetsAdded:
+    """Register a dataset by its card; the same name again replaces the card. Runs that wait for data are woken."""
+    if body.archive:
+        cards = checks.uploaded_card(body.card, body.path, await _stored(body.archive, parts))
+    else:
+        cards = await asyncio.to_thread(checks.cards, body.card, body.path, body.here, parts.settings)
+    for card in cards:
+        await parts.bus.put_card(card)
+    resumed = await _wake_waiting(parts.bus, [card for card in cards if card.here])
+    return bodies.DatasetsAdded(dataset_ids=tuple(card.dataset_id for card in cards), resumed=resumed)
+
+
+@router.get("/datasets", tags=["datasets"])
+async def list_datasets(parts: Known) -> list[DataCard]:
+    """All cards; `path` and `archive` are null where only the description is registered."""
+    return sorted(await parts.bus.cards(), key=lambda card: card.dataset_id)
+
+
+@router.get("/archives/limits", tags=["datasets"])
+async def get_limits(parts: Known) -> bodies.ArchiveLimits:
+    """What an archive may hold, for whoever wants to look before sending."""
+    limits = Limits.of(parts.settings)
+    return bodies.ArchiveLimits(sent=limits.sent, unpacked=limits.unpacked, files=limits.files)
+
+
+@router.post("/archives", status_code=201, tags=["datasets"])
+async def store_archive(request: Request, parts: Known) -> Ref:
+    """Store the body, a zip or tar; the answer is what POST /datasets takes as `archive`. It is not looked into."""
+    bound = parts.settings.archive_bytes
+    stated = request.headers.get("Content-Length", "")
+    if stated.isdecimal() and int(stated) > bound:
+        raise _too_large(bound)
+    folder = parts.settings.home / "uploads"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Its name is its content's hash, so it is here as a whole before the store gets it.
+    with tempfile.TemporaryFile(dir=folder) as file:
+        size = await _receive(request, file, bound)
+        if not size:
+            raise UserError("The archive is empty. Send the bytes of a zip or tar as the body.")
+        return await asyncio.to_thread(parts.store.put_stream, "data", file)
+
+
+async def _receive(request: Request, file: BinaryIO, bound: int) -> int:
+    size, held = 0, bytearray()
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > bound:
+            raise _too_large(bound)
+        held += chunk
+        if len(held) >= _WRITE:
+            await asyncio.to_thread(file.write, bytes(held))
+            held.clear()
+    await asyncio.to_thread(file.write, bytes(held))
+    return size
+
+
+def _too_large(bound: int) -> UserError:
+    return UserError(
+        f"The archive has more than the {bound} bytes that are taken. Put the dataset below a data root of the "
+        "operator, or have M3_ARCHIVE_BYTES raised."
+    )
+
+
+async def _stored(archive: Ref, parts: Parts) -> Ref:
+    """The archive as this gateway stores one, if its bytes are there with that hash."""
+    known = ref_of("data", archive.sha256, archive.size)
+    if not await asyncio.to_thread(parts.store.exists, known):
+        raise NotFound("The archive is not in the store with that content. Send it again: POST /archives.")
+    return known
+
+
+async def _wake_waiting(bus: Bus, cards: list[DataCard]) -> tuple[str, ...]:
+    """Also a run whose Task Manager is just deciding: it may have read the cards before there was this one."""
+    woken = []
+    for run in await bus.runs() if cards else []:
+        if run.status != "waiting_for_dataset" and run.stage != "task_manager":
+            continue
+        state = await bus.state(run.run_id)
+        if not _unplanned(state):
+            continue
+        event = DatasetAdded.make(
+            run_id=run.run_id,
+            sender="gateway",
+            cause=state.needed or state.added or state.requested,
+            salt=cards[0].dataset_id,
+            dataset_id=cards[0].dataset_id,
+        )
+        await bus.append(event, unless=lambda now: not _unplanned(now))
+        if state.needed:
+            woken.append(run.run_id)
+    return tuple(woken)
+
+
+def _unplanned(state: RunState) -> bool:
+    return state.live and state.requested is not None and state.planned is None and state.approval is None

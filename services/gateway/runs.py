@@ -1,0 +1,147 @@
+"""Runs over HTTP: asking, following, cancelling, and what a run left behind."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Header
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+
+from services.gateway import bodies, checks
+from services.gateway.archive import FolderTar
+from services.gateway.feed import server_sent
+from services.gateway.parts import PROBLEMS, Known, Run, state_of, story_of
+from services.gateway.record import Record, record
+from services.gateway.trace import trace
+from services.gateway.trace_model import Trace
+from shared.contracts.base import Ref, new_run_id
+from shared.contracts.runs import CancelRequested, RunRequested, RunSummary
+from shared.contracts.state import RunState
+from shared.contracts.transcript import Turn
+from shared.errors import NotFound, UserError
+from shared.store import FolderManifest
+
+router = APIRouter(responses=PROBLEMS)
+
+
+@router.post("/runs", status_code=201, tags=["runs"])
+async def request_run(body: bodies.NewRun, parts: Known) -> bodies.RunCreated:
+    """Ask for a model. The answer comes as events of the run."""
+    wanted, core = checks.requirement(body.requirement), checks.core(body.core)
+    run_id = new_run_id()
+    await parts.bus.append(
+        RunRequested.make(
+            run_id=run_id,
+            sender="gateway",
+            cause=None,
+            requirement=wanted,
+            core=core,
+            budget=body.budget,
+            seed=body.seed,
+        )
+    )
+    return bodies.RunCreated(run_id=run_id)
+
+
+@router.get("/runs", tags=["runs"])
+async def list_runs(parts: Known) -> list[RunSummary]:
+    """All runs, newest last."""
+    return sorted(await parts.bus.runs(), key=lambda run: run.run_id)
+
+
+@router.get("/runs/{run_id}", tags=["runs"])
+async def show_run(run_id: Run, parts: Known) -> bodies.RunDetail:
+    """Where a run stands, folded from its events."""
+    state = await state_of(parts, run_id)
+    return bodies.RunDetail(summary=state.summary(), state=state.model_dump(mode="json", exclude={"seen"}))
+
+
+@router.get("/runs/{run_id}/events", tags=["runs"], response_class=StreamingResponse)
+async def follow_run(run_id: Run, parts: Known, last_event_id: Annotated[str | None, Header()] = None) -> Response:
+    """Server-sent events from the first on, or from after Last-Event-ID; the stream ends after RunFinished.
+
+    `event` is the kind of a fact, `turn` (role, number, calls, text) or `progress` (epoch, loss, metric, ETA).
+    """
+    state = await state_of(parts, run_id)
+    if last_event_id is not None and not last_event_id.isdecimal():
+        raise UserError("Last-Event-ID must be the `id` of an event of this stream, a whole number.")
+    if state.finished and int(last_event_id or 0) >= state.head:
+        # Tells a browser's EventSource not to come back.
+        return Response(status_code=204)
+    return StreamingResponse(
+        server_sent(parts.bus, run_id, int(last_event_id or 0)),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
+    )
+
+
+@router.post("/runs/{run_id}/cancel", tags=["runs"])
+async def cancel_run(run_id: Run, parts: Known, body: bodies.CancelRun | None = None) -> bodies.RunStatus:
+    """Ask for the end of a run; asking again changes nothing. A run that has ended cannot be cancelled."""
+    state = await state_of(parts, run_id)
+    if state.finished:
+        raise UserError(f"Run {run_id} has already ended ({state.status}); there is nothing to cancel.")
+    event = CancelRequested.make(
+        run_id=run_id, sender="gateway", cause=state.requested, reason=body.reason if body else ""
+    )
+    state = await parts.bus.append(event, unless=lambda now: now.finished is not None)
+    for job_id in state.jobs:
+        await parts.bus.desire(job_id, "cancel")
+    return bodies.RunStatus(run_id=run_id, status=state.status)
+
+
+@router.get("/runs/{run_id}/transcript", tags=["runs"], response_class=PlainTextResponse)
+async def get_transcript(run_id: Run, parts: Known) -> PlainTextResponse:
+    """Every role's turns as JSON Lines, which the core `scripted:` replays."""
+    _, entries = await story_of(parts, run_id)
+    turns = [entry for found in entries.values() for entry in found if isinstance(entry, Turn)]
+    return PlainTextResponse("".join(turn.model_dump_json() + "\n" for turn in turns), media_type="application/jsonl")
+
+
+@router.get("/runs/{run_id}/trace", tags=["runs"])
+async def get_trace(run_id: Run, parts: Known) -> Trace:
+    """Where the time went: hand-offs with the turns and jobs that led to them, and each role's share."""
+    return trace(*await story_of(parts, run_id), datetime.now(UTC))
+
+
+@router.get("/runs/{run_id}/artifacts", tags=["artifacts"])
+async def list_artifacts(run_id: Run, parts: Known) -> list[bodies.Artifact]:
+    """What a run left behind so far."""
+    refs = {**_artifacts(await state_of(parts, run_id)), "record": None}
+    return [bodies.Artifact(name=name, ref=ref, url=f"/runs/{run_id}/artifacts/{name}") for name, ref in refs.items()]
+
+
+@router.get("/runs/{run_id}/artifacts/record", tags=["artifacts"])
+async def get_record(run_id: Run, parts: Known) -> Record:
+    """The whole story as one document, as far as the run got."""
+    return record(*await story_of(parts, run_id))
+
+
+@router.get("/runs/{run_id}/artifacts/{name}", tags=["artifacts"], response_class=StreamingResponse)
+async def get_artifact(run_id: Run, name: str, parts: Known) -> StreamingResponse:
+    """`package.tar` is the delivered package as a tar; other artifacts come as they are stored."""
+    refs = _artifacts(await state_of(parts, run_id))
+    if name not in refs:
+        raise NotFound(f"Run {run_id} has no {name}. It has: {', '.join((*refs, 'record'))}.")
+    content = await asyncio.to_thread(parts.store.get_bytes, refs[name])
+    if name != "package.tar":
+        return StreamingResponse(iter([content]), media_type=refs[name].media_type)
+    tar = FolderTar.of(FolderManifest.decode(content))
+    return StreamingResponse(
+        tar.stream(parts.store),
+        media_type="application/x-tar",
+        headers={
+            "Content-Length": str(tar.size),
+            "Content-Disposition": f'attachment; filename="{run_id}-package.tar"',
+        },
+    )
+
+
+def _artifacts(state: RunState) -> dict[str, Ref]:
+    package = (state.finished.package if state.finished else None) or (state.trained.package if state.trained else None)
+    found = {
+        "package.tar": package,
+        "cases": state.scored.details if state.scored else None,
+        "index": state.prepared.index if state.prepared else None,
+    }
+    return {name: ref for name, ref in found.items() if ref}

@@ -1,0 +1,128 @@
+"""An OTLP/HTTP receiver that keeps what it is sent: spans, and the bytes of every request."""
+
+import gzip
+import http.server
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A span, with its ids as hex; `parent` is empty for a root."""
+
+    service: str
+    name: str
+    trace: str
+    id: str
+    parent: str
+    attributes: dict[str, Any]
+    events: int
+    began: int
+    ended: int
+
+
+@dataclass
+class Receiver:
+    endpoint: str = ""
+    spans: list[Seen] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+
+    def of(self, trace: str) -> list[Seen]:
+        return [span for span in list(self.spans) if span.trace == trace]
+
+    def of_run(self, run_id: str) -> list[Seen]:
+        """Every span of every trace in which the run's id stands in an attribute."""
+        traces = {span.trace for span in list(self.spans) if run_id in map(str, span.attributes.values())}
+        return [span for span in list(self.spans) if span.trace in traces]
+
+    def until(self, true: Callable[[], bool], seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while not true():
+            assert time.monotonic() < deadline, sorted({(span.service, span.name) for span in self.spans})
+            time.sleep(0.2)
+
+    def take(self, body: bytes) -> None:
+        request = ExportTraceServiceRequest.FromString(body)
+        self.bodies.append(body)
+        for resource in request.resource_spans:
+            service = next(one.value.string_value for one in resource.resource.attributes if one.key == "service.name")
+            for scope in resource.scope_spans:
+                for span in scope.spans:
+                    values = {
+                        one.key: getattr(one.value, one.value.WhichOneof("value") or "string_value")
+                        for one in span.attributes
+                    }
+                    self.spans.append(
+                        Seen(
+                            service, span.name, span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex(),
+                            values, len(span.events), span.start_time_unix_nano, span.end_time_unix_nano,
+                        )
+                    )  # fmt: skip
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    receiver = Receiver()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            assert self.path == "/v1/traces"
+            receiver.take(body)
+            self.send_response(200)
+            self.send_header("Content-Type", "application/x-protobuf")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    receiver.endpoint = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def orphans(spans: list[Seen]) -> list[Seen]:
+    """Spans whose parent has not come, or not yet: every service sends in its own time."""
+    ids = {span.id for span in spans}
+    return [span for span in spans if span.parent and span.parent not in ids]
+
+
+def tree(spans: list[Seen]) -> dict[str, list[Seen]]:
+    """Parent id -> children, in the order of their begin. Asserts one trace, one root and no parent that is missing."""
+    ids = {span.id for span in spans}
+    assert len({span.trace for span in spans}) == 1, sorted({(span.trace, span.service, span.name) for span in spans})
+    assert len(ids) == len(spans)
+    roots = [span for span in spans if not span.parent]
+    assert len(roots) == 1, [(root.service, root.name) for root in roots]
+    assert not orphans(spans), [(span.service, span.name) for span in orphans(spans)]
+    found: dict[str, list[Seen]] = defaultdict(list)
+    for span in sorted(spans, key=lambda one: one.began):
+        found[span.parent].append(span)
+    return found
+
+
+def above(span: Seen, spans: list[Seen]) -> list[Seen]:
+    """The spans from the parent of `span` up to the root."""
+    by_id = {one.id: one for one in spans}
+    path = []
+    while span.parent:
+        span = by_id[span.parent]
+        path.append(span)
+    return path
