@@ -7,8 +7,7 @@ import yaml
 
 from shared.agent.brief import Brief
 from shared.agent.calls import call, set_keys, submit, text_of
-from shared.agent.returning import faulty_samples
-from shared.contracts.runs import ReturnedWork
+from shared.agent.returning import faulty_samples, hand_back
 from shared.contracts.tools import ReadFiles, StartTraining
 from shared.contracts.training import FinishedTraining
 from shared.contracts.transcript import Call, Observation
@@ -38,7 +37,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
         else:
             told = str(job.get("summary", "; ".join(result.summary for result in ended.results)))
             if samples := faulty_samples(told):
-                judged = yield (hand_back(samples),)
+                judged = yield (hand_back(samples, "the training refuses its data"),)
                 raise UserError(
                     f"{len(samples)} samples cannot be trained on ({next(iter(samples.values()))}), and the Data "
                     f"Engineer could not take them back: {'; '.join(judged.notes)}"
@@ -50,16 +49,6 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
             break
     raise UserError(
         f"training failed {len(causes)} times and the playbook knows no further remedy: {', '.join(causes)}"
-    )
-
-
-def hand_back(samples: dict[str, str]) -> Call:
-    """What no setting of a training can mend is the Data Engineer's to leave out."""
-    reason = (
-        f"the training refuses {len(samples)} samples, such as {next(iter(samples))}: {next(iter(samples.values()))}"
-    )
-    return submit(
-        "return_work", ReturnedWork(target="data_engineer", reason=reason, evidence={"samples": dict(samples)})
     )
 
 

@@ -9,6 +9,11 @@ def check_module(answer: AssembledModule, facts: Facts, brief: Brief) -> list[st
     """Batches of train and val come, finite and of one shape, labels known, and the model takes them."""
     errors = facts.get("errors")
     problems = [str(error) for error in errors] if isinstance(errors, list) else []
+    bad = facts.get("bad_samples")
+    if isinstance(bad, dict) and bad:
+        # In the words of a training that refuses its data, so that they can be handed back.
+        lines = [f"- {name}: {wrong}" for name, wrong in bad.items()]
+        problems.append("\n".join([f"{len(bad)} problem(s) in the data:", *lines]))
     batches = facts.get("batches")
     batches = batches if isinstance(batches, dict) else {}
     for split in ("train", "val"):

@@ -6,7 +6,6 @@ The only module here that imports torch and transformers; templates import it, n
 import json
 import math
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +191,3 @@ class Stopwatch(TrainerCallback):  # type: ignore[misc]
 def save_weights(model: torch.nn.Module, path: Path) -> None:
     """On the CPU, contiguous, as safetensors."""
     safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}, path)
-
-
-def seconds_a_step(step: Callable[[], None], times: int = 2) -> float:
-    """Shortest of `times` runs; let it run once before, to warm up."""
-    best = math.inf
-    for _ in range(times):
-        begin = time.monotonic()
-        step()
-        best = min(best, time.monotonic() - begin)
-    return best

@@ -112,6 +112,20 @@ def note_seconds(folder: Path, attempt: Attempt, spent_now: float) -> None:
     write_json(note, {**known, "seconds": round(attempt.seconds + spent_now, 2)})
 
 
+def resume(folder: Path, mark: str, fault: Callable[[Path], str | None] | None = None) -> tuple[Attempt, Path | None]:
+    """Open the training that `mark` stands for; -> this attempt and what it goes on from. Says so on stdout."""
+    attempt = begin_attempt(folder, mark)
+    picked = pick_checkpoint(folder, fault)
+    for name, reason in picked.broken:
+        print(f"{name} is passed over: {reason}", flush=True)
+    set_aside(folder, picked)
+    if picked.path:
+        print(f"attempt {attempt.number} goes on from {picked.path.name}", flush=True)
+    elif attempt.number > 1:
+        print(f"attempt {attempt.number} starts from the beginning: no intact checkpoint", flush=True)
+    return attempt, picked.path
+
+
 def fingerprint(value: Any, files: Sequence[Path]) -> str:
     """Digest of a JSON value and of the files' contents."""
     digest = hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode())

@@ -89,6 +89,18 @@ def label_problems(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
     return problems
 
 
+def value_problems(values: Mapping[str, int]) -> list[Problem]:
+    """What is wrong with a segmentation's label map, structure -> value in the masks."""
+    problems = [] if values else [Problem("label map", "names no structure")]
+    for value in sorted(set(values.values())):
+        names = [name for name in values if values[name] == value]
+        if value == 0:
+            problems.append(Problem("label map", f"{names[0]!r} has the value 0, which is background"))
+        if len(names) > 1:
+            problems.append(Problem("label map", f"{', '.join(names)} have the same value {value}"))
+    return problems
+
+
 def read_all(rows: Sequence[Row], read: Callable[[Row], object], threads: int = 2) -> list[Problem]:
     """Call `read` on each row; what it raises as ValueError or OSError becomes a problem of that sample."""
 

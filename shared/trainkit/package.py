@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata as installed
 from pathlib import Path
@@ -27,6 +27,7 @@ class PackageFacts:
 
     task: str
     label_names: Sequence[str]
+    """Classes of a diagnosis, structures of a segmentation (background not among them)."""
     input_text: str
     """What one INPUT of predict.py is, with its axis order."""
     input_shape: Sequence[int]
@@ -43,8 +44,11 @@ class PackageFacts:
     device: str
     value_range: Sequence[float] = (-5.0, 5.0)
     output: str = "probabilities"
+    """`segmentation` for masks."""
     limits: Sequence[str] = ()
     """Sentences for the card's section on limits."""
+    label_values: Mapping[str, int] = field(default_factory=dict)
+    """Of a segmentation: structure -> value in the masks, as in the dataset."""
 
 
 def write_package(
@@ -75,7 +79,8 @@ def write_package(
         for file in code:
             write_text(draft / file.name, file.read_text(encoding="utf-8"))
         write_json(draft / "config.json", config)
-        write_json(draft / "label_map.json", {"names": list(facts.label_names)})
+        values = {"values": dict(facts.label_values)} if facts.label_values else {}
+        write_json(draft / "label_map.json", {"names": list(facts.label_names), **values})
         versions = pinned(imports)
         write_json(draft / "metadata.json", bundle_metadata(facts, versions))
         lines = [f"# Python {platform.python_version()}", *(f"{name}=={version}" for name, version in versions.items())]
@@ -156,30 +161,41 @@ def bundle_metadata(facts: PackageFacts, versions: Mapping[str, str]) -> dict[st
                     "spatial_shape": [int(size) for size in facts.input_shape[1:]],
                     "dtype": "float32",
                     "value_range": list(facts.value_range),
-                    "is_patch_data": False,
-                    "channel_def": {"0": "image"},
+                    "is_patch_data": facts.output == "segmentation",
+                    "channel_def": {str(number): name for number, name in enumerate(channel_names(facts))},
                 }
             },
-            "outputs": {
-                "pred": {
-                    "type": facts.output,
-                    "format": "classes",
-                    "num_channels": len(labels),
-                    "spatial_shape": [],
-                    "dtype": "float32",
-                    "value_range": [0, 1],
-                    "is_patch_data": False,
-                    "channel_def": {str(number): name for number, name in enumerate(labels)},
-                }
-            },
+            "outputs": {"pred": output_format(facts)},
         },
+    }
+
+
+def channel_names(facts: PackageFacts) -> list[str]:
+    count = int(facts.input_shape[0])
+    return ["image"] if count == 1 else [f"channel {number}" for number in range(count)]
+
+
+def output_format(facts: PackageFacts) -> dict[str, Any]:
+    """Of the network: a probability for each class, or a class for each voxel with background first."""
+    masks = facts.output == "segmentation"
+    channels = ["background", *facts.label_names] if masks else list(facts.label_names)
+    return {
+        "type": "image" if masks else facts.output,
+        "format": "segmentation" if masks else "classes",
+        "num_channels": len(channels),
+        "spatial_shape": [int(size) for size in facts.input_shape[1:]] if masks else [],
+        "dtype": "float32",
+        "value_range": [0, 1],
+        "is_patch_data": masks,
+        "channel_def": {str(number): name for number, name in enumerate(channels)},
     }
 
 
 def model_card(facts: PackageFacts) -> str:
     classes = sorted({name for found in facts.counts.values() for name in found}, key=_order(facts.label_names))
     splits = list(facts.counts)
-    table = [f"| class | {' | '.join(splits)} |", f"| --- |{' ---: |' * len(splits)}"]
+    kind = "structure (samples that have it)" if facts.output == "segmentation" else "class"
+    table = [f"| {kind} | {' | '.join(splits)} |", f"| --- |{' ---: |' * len(splits)}"]
     table += [f"| {name} | {' | '.join(str(facts.counts[s].get(name, 0)) for s in splits)} |" for name in classes]
     figures = [
         f"| {name}{' (chose the weights)' if name == facts.metric_name else ''} | "
@@ -203,7 +219,7 @@ def model_card(facts: PackageFacts) -> str:
             "",
             "## Input and output",
             facts.input_text,
-            f"Labels: {', '.join(facts.label_names)}." if facts.label_names else "",
+            f"Labels: {', '.join(shown_labels(facts))}." if facts.label_names else "",
             "",
             "## Samples",
             *table,
@@ -222,6 +238,11 @@ def model_card(facts: PackageFacts) -> str:
             "",
         ]
     )
+
+
+def shown_labels(facts: PackageFacts) -> list[str]:
+    values = facts.label_values
+    return [f"{name} (value {values[name]})" if name in values else name for name in facts.label_names]
 
 
 def _order(names: Sequence[str]) -> Callable[[str], tuple[int, str]]:

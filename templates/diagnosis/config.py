@@ -1,20 +1,15 @@
 """The typed configuration. Unknown keys and wrong values are refused together, each by name."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
 from inference import Preprocess
 from model import LossConfig, ModelConfig
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
+from shared.trainkit.configfile import ConfigError, Section, load_config
 
-class ConfigError(ValueError):
-    """Names every wrong or unknown key, one a line."""
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+__all__ = ["Config", "ConfigError", "load"]
 
 
 class Augmentation(Section):
@@ -74,23 +69,4 @@ class Config(Section):
 
 def load(path: str | Path) -> Config:
     """Raises ConfigError with everything that is wrong."""
-    path = Path(path)
-    if not path.is_file():
-        raise ConfigError(f"{path} does not exist")
-    try:
-        found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {error}") from None
-    try:
-        return Config.model_validate({} if found is None else found)
-    except ValidationError as error:
-        raise ConfigError(
-            "\n".join([f"{path.name} has {error.error_count()} problem(s):", *map(line, error.errors())])
-        ) from None
-
-
-def line(problem: Any) -> str:
-    key = ".".join(str(part) for part in problem["loc"]) or "the file"
-    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return f"- unknown key {key}"
-    return f"- {key}: {problem['msg']}, not {problem['input']!r}"
+    return load_config(path, Config)

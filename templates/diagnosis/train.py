@@ -72,20 +72,12 @@ def train(config: Config) -> int:
     settled = config.model_dump(mode="json", exclude={"training": {"train_seconds", "save_seconds", "workers"}})
     code = [HERE / name for name in ("dataset.py", *EXPORTED[1:])]
     mark = checkpoints.fingerprint(settled, [Path(config.index), Path(config.label_map), *code])
-    attempt = checkpoints.begin_attempt(CHECKPOINTS, mark)
-    picked = checkpoints.pick_checkpoint(CHECKPOINTS)
-    for name, reason in picked.broken:
-        print(f"{name} is passed over: {reason}", flush=True)
-    checkpoints.set_aside(CHECKPOINTS, picked)
-    if picked.path:
-        print(f"attempt {attempt.number} goes on from {picked.path.name}", flush=True)
-    elif attempt.number > 1:
-        print(f"attempt {attempt.number} starts from the beginning: no intact checkpoint", flush=True)
+    attempt, picked = checkpoints.resume(CHECKPOINTS, mark)
     shape = tuple(config.preprocess.input_shape)
     print(f"{len(train_set)} train and {len(val_set)} val samples, {len(names)} classes, input {shape}", flush=True)
 
     try:
-        result = fit(config, model, train_set, val_set, attempt, picked.path, begin, CHECKPOINTS)
+        result = fit(config, model, train_set, val_set, attempt, picked, begin, CHECKPOINTS)
     except torch.cuda.OutOfMemoryError:
         print(
             f"the GPU's memory does not hold a batch of {config.training.batch_size} images of {shape}\n"

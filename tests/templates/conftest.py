@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 ROOT = Path(__file__).parents[2]
-TEMPLATE = ROOT / "templates" / "diagnosis"
+TEMPLATES = ROOT / "templates"
 
 
 def bare_environment(**more: str) -> dict[str, str]:
@@ -25,14 +25,17 @@ def bare_environment(**more: str) -> dict[str, str]:
 class Bench:
     """A build workspace with the template in it. `rows` may be changed before `write`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, template: str = "diagnosis") -> None:
         self.folder = folder
         self.data = folder / "data"
         self.workspace = folder / "workspace"
-        shutil.copytree(TEMPLATE, self.workspace, ignore=shutil.ignore_patterns("__pycache__", "cache"))
+        source = TEMPLATES / template
+        shutil.copytree(source, self.workspace, ignore=shutil.ignore_patterns("__pycache__", "cache"))
         self.data.mkdir()
         self.rows: list[dict[str, Any]] = []
         self.names: list[str] = []
+        self.values: dict[str, int] = {}
+        """Of a segmentation: structure -> value in the masks."""
 
     def scans(self, count: int, shape: tuple[int, ...], names: Sequence[str] = ("plain", "block")) -> None:
         """PNG slices (3D shape) or single PNG images (2D). Each class but the first has a bright block in its place."""
@@ -54,6 +57,27 @@ class Bench:
             split = "val" if number >= count * 2 // 3 else "train"
             self.add(f"s{number:03d}", files, names[label], split)
 
+    def organs(self, count: int, affine: Any = None) -> None:
+        """CT-like volumes of 24 x 20 x 12 with a bright ball (28) and a dark block (3) in noise, masks beside them."""
+        import nibabel
+
+        generator = np.random.default_rng(0)
+        self.values = {"ball": 28, "dark block": 3}
+        self.names = list(self.values)
+        affine = np.diag([2.0, 2.0, 3.0, 1.0]) if affine is None else affine
+        for number in range(count):
+            place = np.stack(np.meshgrid(*map(np.arange, (24, 20, 12)), indexing="ij"))
+            middle = generator.integers(-2, 3, 3) + np.array([7, 8, 6])
+            mask = np.zeros((24, 20, 12), np.int16)
+            mask[((place - middle[:, None, None, None]) ** 2).sum(0) < 20] = 28
+            mask[14:20, 9:17, 3:9] = 3
+            image = generator.normal(0, 15, mask.shape) + 150 * (mask == 28) - 150 * (mask == 3)
+            image[:2] = -1000
+            for kind, array in (("image", image.astype(np.int16)), ("mask", mask)):
+                nibabel.save(nibabel.Nifti1Image(array, affine), self.data / f"{kind}{number}.nii.gz")
+            split = "val" if number >= count * 2 // 3 else "train"
+            self.add(f"s{number}", [f"image{number}.nii.gz"], None, split, target=f"mask{number}.nii.gz")
+
     def add(self, sample: str, files: Sequence[str], label: Any, split: str, **more: Any) -> None:
         row = {
             "sample_id": sample,
@@ -67,7 +91,8 @@ class Bench:
     def write(self) -> None:
         lines = "".join(json.dumps(row) + "\n" for row in self.rows)
         (self.workspace / "train_index.jsonl").write_text(lines)
-        (self.workspace / "label_map.json").write_text(json.dumps({"names": self.names}))
+        values = {"values": self.values} if self.values else {}
+        (self.workspace / "label_map.json").write_text(json.dumps({"names": self.names, **values}))
 
     def configure(self, **edits: object) -> None:
         """`epochs=3` replaces the line of that key in config.yaml."""
@@ -125,6 +150,33 @@ def trained_3d(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     made.scans(18, (9, 40, 40), ("plain", "left block", "right block"))
     made.write()
     made.configure(epochs=3, width=8, input_shape=[8, 24, 24], patience=0)
+    done = made.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return made
+
+
+def oblique() -> Any:
+    """An affine turned by twelve degrees, its axes stored in another order and direction than RAS+."""
+    turn = np.deg2rad(12)
+    tilt = np.array([[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0], [0, 0, 1]])
+    affine = np.eye(4)
+    affine[:3, :3] = tilt @ np.array([[0, -2.0, 0], [0, 0, 2.5], [3.0, 0, 0]])
+    affine[:3, 3] = (-40, 25, 300)
+    return affine
+
+
+@pytest.fixture
+def organs(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, "organ_segmentation")
+
+
+@pytest.fixture(scope="session")
+def trained_masks(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A segmentation trained to its end on oblique volumes, shared by all tests that only read it."""
+    made = Bench(tmp_path_factory.mktemp("trained_masks"), "organ_segmentation")
+    made.organs(6, oblique())
+    made.write()
+    made.configure(epochs=6, width=8, levels=3, patience=0)
     done = made.train()
     assert done.returncode == 0, done.stdout + done.stderr
     return made

@@ -22,12 +22,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import _segmentation  # type: ignore[import-not-found]
 from _paths import reason  # type: ignore[import-not-found]
 
 BATCH = 4
 BATCHES = 2
 DRAWN = 8
 SPLITS = ("train", "val")
+BAD = "BadImage"
+"""What the templates' readers raise for a file or sample that cannot be used."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,6 +65,7 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
         "counts": {},
         "label_names": [],
         "patients_on_both_sides": [],
+        "bad_samples": {},
         "constant_samples": 0,
         "forward": None,
         "parameters": None,
@@ -112,15 +116,32 @@ def look(split: str, data: Any, facts: dict[str, Any], folder: Path) -> dict[str
     items = []
     for number in numbers:
         before = len(errors)
-        item = attempt(errors, folder, partial(drawn, data, number), f"{split} sample {number}: ")
+        where = f"{split} sample {number}: "
+        item = attempt(errors, folder, partial(drawn, data, number), where)
         if item is not None:
             items.append(item)
+        elif errors[-1].startswith(f"{where}{BAD}: "):
+            # The sample's own fault, as the reader says: not what the module could mend.
+            name = sample_name(data, number) or where.strip(": ")
+            facts["bad_samples"][name] = errors.pop().removeprefix(f"{where}{BAD}: ")
         elif len(errors) > before and len(errors) >= 10:
             errors.append("further samples were not tried")
             break
     if not items:
+        errors.append(f"no sample of {split} can be used")
         return None
+    if not errors and _segmentation.are_masks(items[0]["image"][None], items[0]["labels"][None]):
+        # Patches differ each time: a few images are drawn from often enough to see their structures.
+        items += [drawn(data, numbers[turn % count]) for turn in range(len(items), BATCH * BATCHES)]
     return describe(split, items, facts)
+
+
+def sample_name(data: Any, number: int) -> str:
+    """The sample_id of a dataset's row; empty where the dataset does not tell."""
+    try:
+        return str(data.rows[number]["sample_id"])
+    except (AttributeError, IndexError, KeyError, TypeError):
+        return ""
 
 
 def drawn(data: Any, number: int) -> dict[str, Any]:
@@ -154,7 +175,9 @@ def describe(split: str, items: list[dict[str, Any]], facts: dict[str, Any]) -> 
         errors.append(f"{split}: images are {images.dtype}, the network takes float32")
     flat = images.float().flatten(1)
     facts["constant_samples"] += int((flat.amax(1) == flat.amin(1)).sum())
-    if labels.ndim == 1:
+    if _segmentation.are_masks(images, labels):
+        told = _segmentation.describe_labels(split, labels, names, errors)
+    elif labels.ndim == 1:
         found = Counter(int(label) for label in labels.tolist())
         outside = [label for label in found if not 0 <= label < max(len(names), 1)]
         if outside:
@@ -192,7 +215,8 @@ def compare(built: Mapping[str, Any], facts: dict[str, Any]) -> None:
 
 
 def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any]) -> None:
-    """Forward and backward on one batch: a loss that is finite, one logit a class, gradients that arrive."""
+    """Forward and backward on one batch: a loss that is finite, one logit a class (of each voxel, background
+    included, in a segmentation), gradients that arrive."""
     import torch
 
     model_module = importlib.import_module("model")
@@ -206,6 +230,8 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any]) -> None
     shape, loss = list(answer["logits"].shape), number(answer["loss"].detach())
     facts["forward"] = {"logits_shape": shape, "loss": loss, "gradients": reached}
     expected = [len(batch["image"]), len(facts["label_names"])]
+    if _segmentation.are_masks(batch["image"], batch["labels"]):
+        expected = [expected[0], expected[1] + 1, *batch["image"].shape[2:]]
     if shape != expected:
         facts["errors"].append(f"the model gives logits of shape {shape}; expected {expected}")
     if loss is None:

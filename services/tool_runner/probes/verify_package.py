@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import _segmentation  # type: ignore[import-not-found]
 from _paths import natural_key, reason  # type: ignore[import-not-found]
 
 OURS = re.compile(r"^\s*(?:from|import)\s+(?:shared|services|m3bench)\b", re.MULTILINE)
@@ -73,10 +74,11 @@ def gather(options: argparse.Namespace, facts: dict[str, Any], scratch: Path) ->
     errors += [f"checksums: {fault}" for fault in faults[:10]]
     if errors:
         return
-    inputs = prepare(options, scratch, errors)
+    masks = json.loads((package / "config.json").read_text()).get("task") in _segmentation.TASKS
+    inputs = prepare(options, scratch, errors, masks)
     if errors:
         return
-    run(package, inputs, scratch, facts)
+    run(package, inputs, scratch, facts, masks)
 
 
 def real(path: str) -> Path:
@@ -103,7 +105,7 @@ def checksum_faults(package: Path) -> list[str]:
     return faults
 
 
-def prepare(options: argparse.Namespace, scratch: Path, errors: list[str]) -> list[tuple[str, str]]:
+def prepare(options: argparse.Namespace, scratch: Path, errors: list[str], masks: bool) -> list[tuple[str, str]]:
     """(sample as it is, altered copy) pairs; the copies have the same files with other values."""
     samples: list[tuple[list[Path], dict[str, Any]]] = []
     for given in options.sample:
@@ -133,12 +135,12 @@ def prepare(options: argparse.Namespace, scratch: Path, errors: list[str]) -> li
         for position, file in enumerate(files):
             name = f"{position:04d}{''.join(file.suffixes[-2:]) if file.name.endswith('.nii.gz') else file.suffix}"
             shutil.copyfile(file, plain / name)
-            alter(file, altered / name)
+            alter(file, altered / name, masks)
         pairs.append((plain.name, altered.name))
     return pairs
 
 
-def alter(source: Path, target: Path) -> None:
+def alter(source: Path, target: Path, masks: bool) -> None:
     """The same image with its left half and its values turned over, so that no normalisation can undo it."""
     import numpy as np
 
@@ -162,6 +164,8 @@ def alter(source: Path, target: Path) -> None:
         found = torch.load(source, map_location="cpu", weights_only=True)
         tensor = found if isinstance(found, torch.Tensor) else next(v for v in found.values() if v.ndim >= 2)
         torch.save(torch.from_numpy(turned(tensor.float().numpy())), target)
+    elif masks:
+        _segmentation.alter_dicom(source, target, turned)
     else:
         # DICOM and others: random values under the same name would be no such file, so an array stands in.
         np.save(target.with_suffix(".npy"), np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32))
@@ -174,7 +178,7 @@ def turned(image: Any) -> Any:
     return changed
 
 
-def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[str, Any]) -> None:
+def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[str, Any], masks: bool) -> None:
     errors: list[str] = facts["errors"]
     names = [name for pair in pairs for name in pair]
     out, elsewhere = scratch / "out", scratch / "elsewhere"
@@ -205,19 +209,31 @@ def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[
         errors.append(f"predictions.json cannot be read: {reason(error)}")
         facts["schema_valid"] = False
         return
-    labels = json.loads((package / "label_map.json").read_text())["names"]
-    faults = schema_faults(found, names, labels)
+    label_map = json.loads((package / "label_map.json").read_text())
+    labels = label_map["names"]
+    if masks:
+        faults = _segmentation.schema_faults(found, names, label_map, out)
+    else:
+        faults = schema_faults(found, names, labels)
     facts["schema_valid"] = not faults
     errors += faults
     if faults:
         return
     facts["cases"] = len(names)
+    if masks:
+        inputs = {name: images_in(scratch / name) for name in names}
+        _segmentation.judge(found["cases"], inputs, pairs, label_map["values"], out, facts)
+        return
     chances = {case["input"]: [case["probabilities"][label] for label in labels] for case in found["cases"]}
     moved = [max(abs(a - b) for a, b in zip(chances[p], chances[q], strict=True)) for p, q in pairs]
     facts["largest_change"] = max(moved)
     facts["output_follows_image"] = max(moved) > 1e-6
     if not facts["output_follows_image"]:
         errors.append("the prediction does not change when the image does: the model does not use it")
+
+
+def images_in(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.name != "attributes.json")
 
 
 def schema_faults(found: Any, names: list[str], labels: list[str]) -> list[str]:

@@ -1,0 +1,188 @@
+"""The segmentation template trains unedited, leaves what it promises, and survives being killed."""
+
+import json
+import re
+import signal
+import time
+
+import nibabel
+import numpy as np
+from PIL import Image
+
+from shared.contracts.training import JobProgress
+from shared.trainkit.package import checksum_faults
+
+PACKAGE = {
+    "model.safetensors",
+    "config.json",
+    "label_map.json",
+    "predict.py",
+    "inference.py",
+    "readers.py",
+    "model.py",
+    "metadata.json",
+    "environment.txt",
+    "MODEL_CARD.md",
+    "SHA256SUMS",
+}
+
+
+def test_segmentation_smoke_by_command_line(organs):
+    before = set(organs.workspace.iterdir())
+    done = organs.run("train.py", "--smoke")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "smoke test passed" in done.stdout
+    assert {item.name for item in set(organs.workspace.iterdir()) - before} <= {"__pycache__"}
+
+
+def test_it_leaves_package_progress_and_metrics(trained_masks):
+    package = trained_masks.workspace / "package"
+    assert {item.name for item in package.iterdir()} == PACKAGE
+    assert checksum_faults(package) == []
+    assert json.loads((package / "label_map.json").read_text()) == {
+        "names": ["ball", "dark block"],
+        "values": {"ball": 28, "dark block": 3},
+    }
+    how = json.loads((package / "config.json").read_text())["preprocess"]
+    assert how["intensity"] == "ct" and how["dimensions"] == 3 and how["channels"] == 1
+    # Stored as z, -x, y in 3, 2 and 2.5 mm: D, H, W are the first, third and second axis.
+    np.testing.assert_allclose(how["spacing"], (3.0, 2.5, 2.0), rtol=1e-3)
+    metrics = trained_masks.metrics()
+    assert metrics["split"] == "val" and metrics["samples"] == {"train": 4, "val": 2}
+    assert set(metrics["metrics"]) == {"dice", "dice ball", "dice dark block"}
+    assert metrics["metric_name"] == "dice" and 0 <= metrics["metric"] <= 1
+    assert metrics["engine"] == "monai" and metrics["epochs"] == 6
+    lines = trained_masks.progress()
+    for line in lines:
+        JobProgress.model_validate({"run_id": "r", "job_id": "j", **line})
+    assert any(line.get("metric_name") == "dice" for line in lines)
+    card = (package / "MODEL_CARD.md").read_text()
+    assert "| ball | 4 | 2 |" in card and "ball (value 28)" in card and f"{metrics['metric']:.3f}" in card
+    output = json.loads((package / "metadata.json").read_text())["network_data_format"]["outputs"]["pred"]
+    assert output["channel_def"] == {"0": "background", "1": "ball", "2": "dark block"}
+
+
+def pictures(bench, count):
+    """PNG pictures of two channels with a bright disc, marked 7 in a PNG mask."""
+    generator = np.random.default_rng(0)
+    bench.values, bench.names = {"disc": 7}, ["disc"]
+    rows, columns = np.mgrid[:48, :40]
+    for number in range(count):
+        disc = (rows - generator.integers(14, 34)) ** 2 + (columns - generator.integers(12, 28)) ** 2 < 60
+        for channel in (0, 1):
+            plane = generator.normal(90, 15, disc.shape) + (100 if channel else 30) * disc
+            name = f"p{number}_{channel}.png"
+            Image.fromarray(np.clip(plane, 0, 255).astype(np.uint8)).save(bench.data / name)
+        Image.fromarray((disc * 7).astype(np.uint8)).save(bench.data / f"mask{number}.png")
+        files = [f"p{number}_0.png", f"p{number}_1.png"]
+        split = "val" if number >= count * 2 // 3 else "train"
+        bench.add(f"p{number}", files, None, split, target=f"mask{number}.png")
+
+
+def wait_for_checkpoint(process, folder):
+    end = time.monotonic() + 240
+    while time.monotonic() < end:
+        assert process.poll() is None, process.stdout.read()
+        if list(folder.glob("checkpoint-*/trainer_state.json")) and (folder / "best" / "best.json").exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError("no checkpoint appeared")
+
+
+def test_killed_training_of_2d_channels_goes_on_and_segments(organs, predict, tmp_path):
+    pictures(organs, 6)
+    organs.write()
+    # Long enough to be killed in the middle, out of time after a step once resumed.
+    organs.configure(epochs=4000, width=8, levels=3, patience=0, train_seconds=None)
+    config = (organs.workspace / "config.yaml").read_text().replace("training:\n", "training:\n  save_seconds: 0\n")
+    (organs.workspace / "config.yaml").write_text(config)
+    checkpoints = organs.workspace / "checkpoints"
+    process = organs.start("train.py")
+    wait_for_checkpoint(process, checkpoints)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    intact = max(checkpoints.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    torn = checkpoints / "checkpoint-999999"
+    torn.mkdir()
+    for file in intact.iterdir():
+        content = file.read_bytes()
+        (torn / file.name).write_bytes(content[: len(content) // 2] if file.name == "optimizer.pt" else content)
+    organs.configure(train_seconds=1)
+    done = organs.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "checkpoint-999999 is passed over: it does not load" in done.stdout
+    found = re.search(r"attempt 2 goes on from checkpoint-(\d+)", done.stdout)
+    assert found and int(found.group(1)) > 0
+    assert organs.metrics()["attempts"] == 2
+    # A folder with a file a channel; the attributes that may lie beside them are no channel.
+    case = tmp_path / "case_1"
+    case.mkdir()
+    for channel in (0, 1):
+        (case / f"00{channel}.png").write_bytes((organs.data / f"p5_{channel}.png").read_bytes())
+    (case / "attributes.json").write_text('{"age": 5}')
+    single = organs.data / "p5_0.png"
+    done = predict(organs.workspace / "package", tmp_path / "out", case, single)
+    assert done.returncode == 0, done.stderr
+    first, second = json.loads((tmp_path / "out" / "predictions.json").read_text())["cases"]
+    assert first == {"input": "case_1", "mask": "case_1.png"}
+    assert second["input"] == "p5_0.png" and "1 channel" in second["error"]
+    mask = np.asarray(Image.open(tmp_path / "out" / "case_1.png"))
+    assert mask.shape == (48, 40) and mask.dtype == np.uint8 and set(np.unique(mask)) <= {0, 7}
+
+
+def test_sigterm_saves_a_segmentation_and_ends(organs):
+    organs.organs(3)
+    organs.write()
+    organs.configure(epochs=4000, width=8, levels=2, patience=0)
+    process = organs.start("train.py")
+    end = time.monotonic() + 240
+    while time.monotonic() < end and not (organs.workspace / "checkpoints" / "best" / "best.json").exists():
+        assert process.poll() is None, process.stdout.read()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(120) == 128 + signal.SIGTERM
+    assert list((organs.workspace / "checkpoints").glob("checkpoint-*/trainer_state.json"))
+    assert not (organs.workspace / "package").exists()
+
+
+def cases_of(folder):
+    found = json.loads((folder / "predictions.json").read_text())
+    return found, found["cases"]
+
+
+def test_package_alone_keeps_grid_values_and_goes_on_after_a_bad_input(trained_masks, predict, tmp_path):
+    image = nibabel.load(trained_masks.data / "image5.nii.gz")
+    scan = tmp_path / "scan.nii"
+    header = image.header.copy()
+    header.set_qform(image.affine, code="scanner")
+    header.set_sform(image.affine, code="mni")
+    nibabel.save(nibabel.Nifti1Image(np.asanyarray(image.dataobj), image.affine, header), scan)
+    folder = tmp_path / "case_7"
+    folder.mkdir()
+    (folder / "000.nii.gz").write_bytes((trained_masks.data / "image5.nii.gz").read_bytes())
+    (folder / "attributes.json").write_text("{}")
+    (tmp_path / "bad.nii.gz").write_bytes(b"nothing of the kind")
+    np.save(tmp_path / "array.npy", np.asanyarray(image.dataobj).transpose(0, 2, 1))
+    inputs = [scan, tmp_path / "bad.nii.gz", folder, tmp_path / "array.npy"]
+    done = predict(trained_masks.workspace / "package", tmp_path / "out", *inputs)
+    assert done.returncode == 0, done.stderr
+    found, cases = cases_of(tmp_path / "out")
+    assert found["task"] == "organ_segmentation" and found["labels"] == ["ball", "dark block"]
+    assert found["label_values"] == {"ball": 28, "dark block": 3}
+    assert [case["input"] for case in cases] == ["scan.nii", "bad.nii.gz", "case_7", "array.npy"]
+    assert [case.get("mask") for case in cases] == ["scan.nii.gz", None, "case_7.nii.gz", "array.nii.gz"]
+    assert "bad.nii.gz cannot be read" in cases[1]["error"]
+    masks = {name: nibabel.load(tmp_path / "out" / name) for name in ("scan.nii.gz", "case_7.nii.gz", "array.nii.gz")}
+    for mask in masks.values():
+        assert mask.get_data_dtype().kind in "iu" and set(np.unique(np.asanyarray(mask.dataobj))) <= {0, 3, 28}
+    mask = masks["scan.nii.gz"]
+    assert mask.shape == image.shape
+    np.testing.assert_allclose(mask.affine, image.affine, atol=1e-4)
+    assert int(mask.header["sform_code"]) == 4 and int(mask.header["qform_code"]) == 1
+    np.testing.assert_array_equal(np.asanyarray(mask.dataobj), np.asanyarray(masks["case_7.nii.gz"].dataobj))
+    assert masks["array.nii.gz"].shape == (24, 12, 20)
+    # In world space the mask lies on what it names: its voxels are the bright and the dark ones of the image.
+    truth = np.asanyarray(nibabel.load(trained_masks.data / "mask5.nii.gz").dataobj)
+    answer = np.asanyarray(mask.dataobj)
+    scores = [2 * ((answer == v) & (truth == v)).sum() / ((answer == v).sum() + (truth == v).sum()) for v in (28, 3)]
+    assert min(scores) > 0.3
