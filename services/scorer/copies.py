@@ -1,7 +1,8 @@
-"""Exact copies across the sides of a split, found in the packs themselves.
+"""Exact copies of images across the sides of a split, found in the packs themselves.
 
 Test packs have other member names than training packs, so their digests differ where their contents do not: members are
-compared. Packs that cannot hold the same files, going by number and bytes, are not fetched.
+compared. Masks, which only training packs hold, are left out of it. Packs that cannot hold the same images, going by
+number and bytes, are not fetched.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import tempfile
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from services.scorer.lock import SIDES, SPLITS, Copies, Pair
@@ -24,7 +26,7 @@ def find_copies(store: Store, rows: Sequence[IndexRow], packs: PackList, limit: 
     """Compare all candidates, holding one pack at a time on disk. Blocks."""
     wanted = candidates(rows, packs)
     digests: defaultdict[str, list[tuple[Split, str]]] = defaultdict(list)
-    split_of = {row.sample_id: row.split for row in rows}
+    row_of = {row.sample_id: row for row in rows}
     left = limit
     skipped = 0
     for pack in wanted:
@@ -32,7 +34,8 @@ def find_copies(store: Store, rows: Sequence[IndexRow], packs: PackList, limit: 
         if left < 0:
             skipped += 1
             continue
-        digests[_content(store, pack)].append((split_of[pack.sample_id], pack.sample_id))
+        row = row_of[pack.sample_id]
+        digests[_content(store, pack, len(row.files))].append((row.split, pack.sample_id))
     pairs: list[Pair] = []
     for same in digests.values():
         first: dict[Split, str] = {}
@@ -45,43 +48,53 @@ def find_copies(store: Store, rows: Sequence[IndexRow], packs: PackList, limit: 
 
 
 def candidates(rows: Sequence[IndexRow], packs: PackList) -> tuple[PackedSample, ...]:
-    """Packs that may hold the same files as a pack on another side: as many files, and as many bytes of them."""
-    split_of = {row.sample_id: row.split for row in rows}
-    known = [pack for pack in packs.samples if pack.sample_id in split_of]
-    sizes: defaultdict[tuple[Split, int], list[int]] = defaultdict(list)
+    """Packs that may hold the same images as a pack on another side: as many of them, and as many bytes."""
+    row_of = {row.sample_id: row for row in rows}
+    known = [pack for pack in packs.samples if pack.sample_id in row_of]
+    least: defaultdict[tuple[Split, int], list[int]] = defaultdict(list)
+    most: defaultdict[tuple[Split, int], list[int]] = defaultdict(list)
     for pack in known:
-        sizes[(split_of[pack.sample_id], len(pack.files))].append(_payload(pack))
-    for listed in sizes.values():
+        row = row_of[pack.sample_id]
+        low, high = _payload(pack, row)
+        least[(row.split, len(row.files))].append(low)
+        most[(row.split, len(row.files))].append(high)
+    for listed in (*least.values(), *most.values()):
         listed.sort()
 
     def has_match(pack: PackedSample) -> bool:
-        size = _payload(pack)
-        others = [sizes.get((split, len(pack.files)), []) for split in SPLITS if split != split_of[pack.sample_id]]
+        row = row_of[pack.sample_id]
+        low, high = _payload(pack, row)
+        others = [(split, len(row.files)) for split in SPLITS if split != row.split]
+        # Ranges that begin before this one's end, less those that end before its start: those that overlap.
         return any(
-            bisect_left(listed, size - tarfile.RECORDSIZE + 1) < bisect_right(listed, size + tarfile.RECORDSIZE - 1)
-            for listed in others
+            bisect_right(least[key], high + tarfile.RECORDSIZE - 1)
+            > bisect_left(most[key], low - tarfile.RECORDSIZE + 1)
+            for key in others
+            if key in least
         )
 
     return tuple(pack for pack in known if has_match(pack))
 
 
-def _payload(pack: PackedSample) -> int:
-    """Bytes of a tar without its headers, up to less than one record of padding.
+def _payload(pack: PackedSample, row: IndexRow) -> tuple[int, int]:
+    """Least and most bytes of a pack's images, up to less than one record of padding.
 
-    A header's length depends on the name: long or non-ASCII names, which test packs do not have, take more.
+    A header's length depends on the name: long or non-ASCII names, which test packs do not have, take more. Where a
+    mask comes with them, how many of the bytes are its own is not known.
     """
     headers = sum(len(tarfile.TarInfo(name).tobuf(tarfile.PAX_FORMAT)) for name in pack.files)
-    return pack.pack.size - headers
+    size = pack.pack.size - headers
+    return (size, size) if len(pack.files) == len(row.files) else (0, size)
 
 
-def _content(store: Store, pack: PackedSample) -> str:
-    """Digest of the members' contents, whatever they are called and in whatever order."""
+def _content(store: Store, pack: PackedSample, images: int) -> str:
+    """Digest of the contents of the first `images` members, whatever they are called and in whatever order."""
     digests = []
     with tempfile.TemporaryDirectory(prefix="m3-compare-") as folder:
         path = Path(folder) / "pack.tar"
         store.get_file(pack.pack, path)
         with tarfile.open(path, "r:") as archive:
-            for member in archive:
+            for member in islice(archive, images):
                 content = archive.extractfile(member)
                 if content is not None:
                     digest = hashlib.sha256()

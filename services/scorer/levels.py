@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from services.scorer.controls import strongest
-from services.scorer.metrics import canonical
+from services.scorer.names import canonical
 from shared.contracts.data import LeakageReport
 from shared.contracts.runs import AcceptableRange, Level
 from shared.contracts.scoring import Control, Gate, Metric

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
+from services.scorer.complete import SHOWN, complete, files_of, label_of
+from shared.contracts.base import TaskKind
 from shared.contracts.data import (
     Handoff,
     IndexMeta,
@@ -25,8 +27,8 @@ from shared.contracts.scoring import Gate
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 SIDES: tuple[tuple[Split, Split], ...] = (("train", "test"), ("val", "test"), ("train", "val"))
-_PAIRS, _SHOWN = 50, 5
-"""Pairs of each check in the report, and offenders named in a gate's sentence."""
+_PAIRS = 50
+"""Of each check in the report."""
 
 Pair = tuple[str, str]
 
@@ -75,23 +77,18 @@ def read_index(data: bytes) -> tuple[IndexRow, ...]:
     return tuple(rows)
 
 
-def label_of(row: IndexRow) -> str | None:
-    """The one class of a row; None when it has none or several."""
-    if isinstance(row.label, tuple):
-        return row.label[0] if len(row.label) == 1 else None
-    return row.label
-
-
 def check_and_seal(
     rows: Sequence[IndexRow],
     meta: IndexMeta,
     packs: PackList,
     handoff: Handoff | None = None,
     copies: Copies | None = None,
+    damaged: Mapping[str, str] | None = None,
 ) -> Sealed:
     """Judge an index and part it. Never raises for what the index holds: problems are failed gates.
 
-    `packs` covers all rows; `copies` is what a comparison of the packs' contents found.
+    `packs` covers all rows; `copies` is what a comparison of the packs' contents found, `damaged` the test samples
+    whose mask cannot be scored against, with the reason.
     """
     copies = copies or Copies()
     test = tuple(row for row in rows if row.split == "test")
@@ -101,14 +98,15 @@ def check_and_seal(
         rows=seen,
         packs=tuple(pack_of[row.sample_id] for row in seen if row.sample_id in pack_of),
         label_names=meta.label_names,
+        label_values={name: meta.label_values[name] for name in meta.label_names if name in meta.label_values},
         task=meta.task,
         dimensions=meta.dimensions,
-        handoff=_without(handoff or Handoff(), test, seen),
+        handoff=_without(handoff or Handoff(), test, seen, meta.task),
     )
-    leakage, leaks = _leaks(rows, copies)
+    leakage, leaks = _leaks(rows, copies, meta.task)
     lines = sorted(f"{row.sample_id} {row.patient} {row.split}" for row in rows)
     return Sealed(
-        gates=(*_complete(rows, meta, packs), *leaks),
+        gates=(*complete(rows, meta, packs, damaged or {}), *leaks),
         leakage=leakage,
         view=view,
         test=test,
@@ -119,45 +117,7 @@ def check_and_seal(
     )
 
 
-def _complete(rows: Sequence[IndexRow], meta: IndexMeta, packs: PackList) -> tuple[Gate, ...]:
-    """Can this index be trained on and scored at all?"""
-    repeated = [name for name, times in Counter(row.sample_id for row in rows).items() if times > 1]
-    unlabelled = [row.sample_id for row in rows if row.split == "test" and label_of(row) is None]
-    known = set(meta.label_names)
-    unknown = [row.sample_id for row in rows if label_of(row) is not None and label_of(row) not in known]
-    absent = [
-        f"{name} in {split}"
-        for split in ("train", "test")
-        for name in meta.label_names
-        if not any(row.split == split and label_of(row) == name for row in rows)
-    ]
-    test_patients = len({row.patient for row in rows if row.split == "test"})
-    places = {row.sample_id: row.split == "test" for row in rows}
-    buckets: dict[bool, set[str]] = {True: set(), False: set()}
-    for pack in packs.samples:
-        buckets[places.get(pack.sample_id, False)].add(pack.pack.bucket)
-    in_order = [pack.sample_id for pack in packs.samples] == [row.sample_id for row in rows]
-    telling = _telling_attributes(rows, meta.label_names)
-    return (
-        _gate("samples_unique", repeated, "sample ids stand in several rows"),
-        _gate("test_labelled", unlabelled, "test rows have no label, or several: each needs exactly one"),
-        _gate("labels_known", unknown, "rows have a label that is not among label_names"),
-        _gate("classes_present", absent, "classes have no sample where one is needed"),
-        Gate(
-            name="test_patients",
-            passed=test_patients >= 2,
-            evidence=f"{test_patients} patients in test, at least 2 are needed for an interval",
-        ),
-        _gate("attributes_without_label", telling, "attributes repeat the label: inference would be given the answer"),
-        Gate(
-            name="packs_complete",
-            passed=in_order and not buckets[True] & buckets[False],
-            evidence=f"{len(packs.samples)} packs for {len(rows)} rows, test packs apart from the others",
-        ),
-    )
-
-
-def _leaks(rows: Sequence[IndexRow], copies: Copies) -> tuple[LeakageReport, tuple[Gate, ...]]:
+def _leaks(rows: Sequence[IndexRow], copies: Copies, task: TaskKind) -> tuple[LeakageReport, tuple[Gate, ...]]:
     patients_of_study: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for row in rows:
         if row.study:
@@ -167,7 +127,7 @@ def _leaks(rows: Sequence[IndexRow], copies: Copies) -> tuple[LeakageReport, tup
     found = {
         "same_patient": _across(rows, lambda row: (row.patient,)),
         "same_study": _across(rows, lambda row: _study(row, local)),
-        "same_file": _across(rows, lambda row: row.files),
+        "same_file": _across(rows, lambda row: files_of(row, task)),
         "same_content": (len(copies.pairs), copies.pairs[:_PAIRS]),
     }
     report = LeakageReport(
@@ -182,7 +142,7 @@ def _leaks(rows: Sequence[IndexRow], copies: Copies) -> tuple[LeakageReport, tup
     }
     gates = []
     for name, (count, pairs) in found.items():
-        examples = "; ".join(f"{left} and {right}" for left, right in pairs[:_SHOWN])
+        examples = "; ".join(f"{left} and {right}" for left, right in pairs[:SHOWN])
         evidence = f"{count} {what[name]}" + (f": {examples}" if examples else "")
         gates.append(Gate(name=f"no_{name}", passed=not count, evidence=evidence))
     return report, tuple(gates)
@@ -211,32 +171,13 @@ def _across(rows: Iterable[IndexRow], keys: Callable[[IndexRow], Iterable[str]])
     return count, tuple(shown)
 
 
-def _telling_attributes(rows: Sequence[IndexRow], labels: Sequence[str]) -> list[str]:
-    """Attribute columns that are the label's name or number in every row that has both."""
-    held: defaultdict[str, list[tuple[JsonValue, str]]] = defaultdict(list)
-    for row in rows:
-        label = label_of(row)
-        if label is not None and label in labels:
-            for key, given in row.attributes.items():
-                held[key].append((given, label))
-    return [
-        key
-        for key, entries in held.items()
-        if len({label for _, label in entries}) > 1
-        and (
-            all(str(given).strip().lower() == label.strip().lower() for given, label in entries)
-            or all(str(given) == str(labels.index(label)) for given, label in entries)
-        )
-    ]
-
-
-def _without(handoff: Handoff, test: Sequence[IndexRow], seen: Sequence[IndexRow]) -> Handoff:
+def _without(handoff: Handoff, test: Sequence[IndexRow], seen: Sequence[IndexRow], task: TaskKind) -> Handoff:
     """The hand-off with the names of test samples, patients and files masked; what train rows use too stays."""
-    train_names = _names(seen)
+    train_names = _names(seen, task)
     # What several patients share ("images") and what is very short ("7") tells nothing about a patient.
     names = {
         name
-        for name, patients in _names(test).items()
+        for name, patients in _names(test, task).items()
         if len(patients) == 1 and len(name) >= 4 and name not in train_names
     }
 
@@ -262,17 +203,13 @@ def _deep(given: JsonValue, mask: Callable[[str], str]) -> JsonValue:
     return given
 
 
-def _names(rows: Iterable[IndexRow]) -> dict[str, set[str]]:
+def _names(rows: Iterable[IndexRow], task: TaskKind) -> dict[str, set[str]]:
     """Name (of a sample, patient, study, file or folder, with and without suffixes) -> patients it belongs to."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
-        parts = {part for path in row.files for part in path.split("/")}
+        paths = files_of(row, task)
+        parts = {part for path in paths for part in path.split("/")}
         stems = {part.split(".")[0] for part in parts}
-        for name in {row.sample_id, row.patient, row.study or "", *row.files} | parts | stems:
+        for name in {row.sample_id, row.patient, row.study or "", *paths} | parts | stems:
             found[name].add(row.patient)
     return found
-
-
-def _gate(name: str, offenders: Sequence[str], what: str) -> Gate:
-    examples = f": {', '.join(offenders[:_SHOWN])}" if offenders else ""
-    return Gate(name=name, passed=not offenders, evidence=f"{len(offenders)} {what}{examples}")

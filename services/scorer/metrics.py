@@ -12,26 +12,19 @@ value is the draw in which all weights are 1. Rules for classes without cases:
 - what is undefined is NaN inside this module and absent (None, or no key) outside it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from services.scorer import names
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-METRICS = ("auc_macro", "balanced_accuracy", "accuracy", "f1_macro")
-_ALIASES = {
-    "auc": "auc_macro",
-    "roc_auc": "auc_macro",
-    "auroc": "auc_macro",
-    "macro_auc": "auc_macro",
-    "f1": "f1_macro",
-    "macro_f1": "f1_macro",
-    "acc": "accuracy",
-    "balanced_acc": "balanced_accuracy",
-}
+METRICS = names.METRICS["diagnosis"]
 _CELLS = 2_000_000
 """Draws times cases held at once, so that memory stays flat."""
 
@@ -66,13 +59,6 @@ class Interval:
     high: float
     draws: int
     dropped: int
-
-
-def canonical(name: str) -> str | None:
-    """The name under which the scorer knows a metric (`AUC` -> `auc_macro`); None when it knows none."""
-    short = name.strip().lower().replace("-", "_").replace(" ", "_")
-    short = _ALIASES.get(short, short)
-    return short if short in METRICS else None
 
 
 def value(metric: str, cases: Cases) -> float | None:
@@ -128,16 +114,23 @@ def bootstrap(cases: Cases, metric: str, draws: int = 1000, seed: int = 0) -> In
 
     None when the metric is undefined, or when fewer than a twentieth of the draws had a value.
     """
-    patients = cases.patient_count
     if value(metric, cases) is None:
         return None
+    return over_patients(cases.patients, lambda weights: draw_values(metric, cases, cases.truth, weights), draws, seed)
+
+
+def over_patients(
+    patients: Ints, values: Callable[[Floats], Floats], draws: int = 1000, seed: int = 0
+) -> Interval | None:
+    """95 % percentile interval of anything that `values` computes from case weights: (draws, cases) -> (draws,)."""
+    count = int(patients.max()) + 1
     rng = np.random.default_rng(seed)
     kept: list[Floats] = []
     found = tried = 0
     while found < draws and tried < 20 * draws:
-        size = max(1, min(draws, _CELLS // len(cases)))
-        counts = rng.multinomial(patients, np.full(patients, 1 / patients), size=size)
-        drawn = draw_values(metric, cases, cases.truth, counts[:, cases.patients].astype(float))
+        size = max(1, min(draws, _CELLS // len(patients)))
+        counts = rng.multinomial(count, np.full(count, 1 / count), size=size)
+        drawn = values(counts[:, patients].astype(float))
         kept.append(drawn[np.isfinite(drawn)])
         found += len(kept[-1])
         tried += size
@@ -156,22 +149,30 @@ def permute(cases: Cases, metric: str, draws: int = 1000, seed: int = 0) -> Floa
     """
     rng = np.random.default_rng(seed)
     patients = cases.patient_count
-    by_patient = np.argsort(cases.patients, kind="stable")
-    sizes = np.bincount(cases.patients, minlength=patients)
-    starts = np.cumsum(sizes) - sizes
-    place = np.empty(len(cases), dtype=np.int64)
-    place[by_patient] = np.arange(len(cases)) - np.repeat(starts, sizes)
     ones = np.ones((1, len(cases)))
     kept = []
     done = 0
     while done < draws:
         size = max(1, min(draws - done, _CELLS // len(cases)))
-        dealt = rng.permuted(np.tile(np.arange(patients), (size, 1)), axis=1)[:, cases.patients]
-        truth = cases.truth[by_patient[starts[dealt] + place % sizes[dealt]]]
-        drawn = draw_values(metric, cases, truth, ones)
+        orders = rng.permuted(np.tile(np.arange(patients), (size, 1)), axis=1)
+        drawn = draw_values(metric, cases, cases.truth[dealt(cases.patients, orders)], ones)
         kept.append(drawn[np.isfinite(drawn)])
         done += size
     return np.concatenate(kept)
+
+
+def dealt(patients: Ints, orders: Ints) -> Ints:
+    """Whose answer each case takes over when patient p takes over those of `orders[:, p]`: (draws, cases).
+
+    In order, from the other patient's first case again where p has more.
+    """
+    by_patient = np.argsort(patients, kind="stable")
+    sizes = np.bincount(patients)
+    starts = np.cumsum(sizes) - sizes
+    place = np.empty(len(patients), dtype=np.int64)
+    place[by_patient] = np.arange(len(patients)) - np.repeat(starts, sizes)
+    taken = orders[:, patients]
+    return np.asarray(by_patient[starts[taken] + place % sizes[taken]])
 
 
 def _auc(scores: Floats, positive: Floats, negative: Floats) -> Floats:

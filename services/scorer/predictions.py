@@ -44,7 +44,7 @@ def read_predictions(data: bytes, cases: Sequence[str], labels: Sequence[str]) -
     Evidence gives counts, never the names of test cases.
     """
     try:
-        answers = _parse(data)
+        answers = parse(data).cases
     except ValueError as error:
         return unusable(cases, labels, Gate(name="predictions_readable", passed=False, evidence=str(error)))
     result = unusable(cases, labels, Gate(name="predictions_readable", passed=True, evidence=f"{len(data)} bytes"))
@@ -57,7 +57,7 @@ def read_predictions(data: bytes, cases: Sequence[str], labels: Sequence[str]) -
         given = answer.get("probabilities") if isinstance(answer, dict) and answer.get("error") is None else None
         if not isinstance(given, dict):
             missing += 1
-            failed[case] = _error_text(answer)
+            failed[case] = error_text(answer, "no probabilities")
             continue
         if set(given) != set(labels):
             labels_off += 1
@@ -74,15 +74,10 @@ def read_predictions(data: bytes, cases: Sequence[str], labels: Sequence[str]) -
     predicted = scores.argmax(axis=1)
     predicted[[row for row, case in enumerate(cases) if case in failed]] = -1
     unknown = len(set(answers) - set(cases))
-    allowed = int(0.05 * len(cases)) if len(cases) >= 20 else 0
-    off = f"; not in the label map: {', '.join(sorted(map(_plain, strange))[:3])}" if strange else ""
+    off = f"; not in the label map: {', '.join(sorted(map(plain, strange))[:3])}" if strange else ""
     gates = (
         *result.gates,
-        Gate(
-            name="all_cases_predicted",
-            passed=missing <= allowed,
-            evidence=f"{missing} of {len(cases)} cases have no prediction; {allowed} may fail",
-        ),
+        all_cases(missing, len(cases)),
         Gate(name="no_unknown_cases", passed=not unknown, evidence=f"{unknown} predictions for cases not asked for"),
         Gate(
             name="labels_in_map",
@@ -98,7 +93,15 @@ def read_predictions(data: bytes, cases: Sequence[str], labels: Sequence[str]) -
     return Predictions(scores=scores, predicted=predicted.astype(np.int64), failed=failed, gates=gates)
 
 
-def _parse(data: bytes) -> dict[str, object]:
+@dataclass(frozen=True)
+class Answers:
+    cases: Mapping[str, object]
+    rest: Mapping[str, object]
+    """What stands beside the cases."""
+
+
+def parse(data: bytes) -> Answers:
+    """JSON with an object "cases"; ValueError says what is wrong, in words of ours only."""
     if len(data) > MAX_BYTES:
         raise ValueError(f"{len(data)} bytes of predictions, at most {MAX_BYTES} are read")
     try:
@@ -111,8 +114,17 @@ def _parse(data: bytes) -> dict[str, object]:
         raise ValueError("the predictions are nested too deeply") from None
     if not isinstance(found, dict) or not isinstance(found.get("cases"), dict):
         raise ValueError('the predictions are no JSON object with an object "cases"')
-    answers: dict[str, object] = found["cases"]
-    return answers
+    return Answers(cases=found["cases"], rest={key: given for key, given in found.items() if key != "cases"})
+
+
+def all_cases(missing: int, asked: int) -> Gate:
+    """Of 20 and more cases one in twenty may go unanswered; it counts as wrong either way."""
+    allowed = int(0.05 * asked) if asked >= 20 else 0
+    return Gate(
+        name="all_cases_predicted",
+        passed=missing <= allowed,
+        evidence=f"{missing} of {asked} cases have no prediction; {allowed} may fail",
+    )
 
 
 def _refuse(constant: str) -> float:
@@ -140,14 +152,15 @@ def _problem(figures: Sequence[object]) -> str:
     return ""
 
 
-def _error_text(answer: object) -> str:
+def error_text(answer: object, otherwise: str) -> str:
+    """Why an answer is none."""
     if answer is None:
         return "no prediction"
     if isinstance(answer, dict) and isinstance(answer.get("error"), str):
-        return _plain(answer["error"], 200) or "an error without a text"
-    return "no probabilities"
+        return plain(answer["error"], 200) or "an error without a text"
+    return otherwise
 
 
-def _plain(text: str, length: int = 40) -> str:
+def plain(text: str, length: int = 40) -> str:
     """Letters, digits and simple punctuation only: what a package wrote ends up before people and language models."""
     return re.sub(r"[^\w .,:;()/+-]", "?", text[:length])

@@ -1,22 +1,25 @@
-"""From sealed answers and predictions to every figure of a `RunScored`. Pure, and deterministic for a given seed."""
+"""From sealed answers and predictions to every figure of a `RunScored`; the same for all tasks but for `MEASURES`."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from pydantic import JsonValue
 
-from services.scorer.controls import controls
+from services.scorer import diagnosis, segmentation
+from services.scorer.findings import DRAWS, Asked, Measure
 from services.scorer.levels import Verdict, alarm, decide
-from services.scorer.lock import Sealed, label_of
-from services.scorer.metrics import METRICS, Cases, bootstrap, per_class, value
-from services.scorer.predictions import Predictions, read_predictions, unusable
-from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexMeta
+from services.scorer.lock import Sealed
+from shared.contracts.base import TaskKind
+from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.runs import AcceptableRange
 from shared.contracts.scoring import Control, Gate, Metric
+from shared.store import Store
 
-DRAWS = 1000
+MEASURES: Mapping[TaskKind, Measure] = {
+    "diagnosis": diagnosis.measure,
+    "organ_segmentation": segmentation.measure,
+    "anomaly_detection": segmentation.measure,
+}
 
 
 @dataclass(frozen=True)
@@ -39,38 +42,30 @@ def score(
     metric: str,
     acceptable: AcceptableRange | None,
     answers: bytes | Gate,
+    store: Store,
     seed: int = 0,
 ) -> Score:
-    """Score what a package answered: the bytes of its predictions, or the gate that says why there are none.
+    """Score what a package answered: the bytes of its predictions, or the gate that says why there are none. Blocks.
 
-    Without any usable answer there are no figures and `metric` is None.
+    Deterministic for a given seed. Without any usable answer there are no figures and `metric` is None.
     """
     meta = prepared.meta
-    names = [row.sample_id for row in sealed.test]
-    if isinstance(answers, Gate):
-        read = unusable(names, meta.label_names, answers)
-    else:
-        read = read_predictions(answers, names, meta.label_names)
     split_gates = _split_gates(sealed, prepared, locked)
-    gates = [*split_gates, *read.gates]
-    nothing = len(read.failed) == len(names) or not all(gate.passed for gate in split_gates)
-    cases = None if nothing else _cases(sealed, meta, read)
-    found = [_metric(name, cases, seed) for name in METRICS] if cases else []
-    figures = {one.name: one for one in found if one}
-    headline = figures.get(metric)
+    unchanged = all(gate.passed for gate in split_gates)
+    found = MEASURES[meta.task](Asked(sealed, meta, metric, answers, store, compute=unchanged, seed=seed))
+    gates = [*split_gates, *found.gates]
+    headline = next((one for one in found.figures if one.name == metric), None)
     if headline is None:
         gates.append(Gate(name="metric_defined", passed=False, evidence=f"{metric} has no value on these answers"))
-    others = tuple(one for one in figures.values() if one.name != metric)
-    train = Counter(label_of(row) or "" for row in sealed.view.rows if row.split == "train")
-    against, p = controls(cases, train, metric, DRAWS, seed) if cases and headline else ((), None)
-    gates.append(alarm(acceptable, headline, others, locked.leakage, p))
-    verdict = decide(gates, headline, others, against, acceptable)
+    others = tuple(one for one in found.figures if one.name != metric)
+    gates.append(alarm(acceptable, headline, others, locked.leakage, found.permutation_p))
+    verdict = decide(gates, headline, others, found.controls, acceptable)
     return Score(
         metric=headline,
         others=others,
-        per_class=per_class(cases) if cases else {},
-        controls=against,
-        permutation_p=p,
+        per_class=found.per_class,
+        controls=found.controls,
+        permutation_p=found.permutation_p,
         gates=tuple(gates),
         verdict=verdict,
         details={
@@ -80,7 +75,8 @@ def score(
             "leakage": dict(locked.leakage.checks),
             "grouping": meta.grouping,
             "labels": list(meta.label_names),
-            "cases": _table(sealed, meta, read),
+            **found.details,
+            "cases": list(found.cases),
         },
     )
 
@@ -102,40 +98,3 @@ def _split_gates(sealed: Sealed, prepared: DatasetPrepared, locked: DatasetLocke
             evidence=f"{checks}; grouping: {prepared.meta.grouping} ({prepared.meta.grouping_from})",
         ),
     )
-
-
-def _cases(sealed: Sealed, meta: IndexMeta, read: Predictions) -> Cases:
-    numbers: Mapping[str, int] = {label: number for number, label in enumerate(meta.label_names)}
-    _, patients = np.unique([row.patient for row in sealed.test], return_inverse=True)
-    return Cases(
-        truth=np.array([numbers[label_of(row) or ""] for row in sealed.test], dtype=np.int64),
-        scores=read.scores,
-        predicted=read.predicted,
-        patients=patients.astype(np.int64),
-        classes=meta.label_names,
-    )
-
-
-def _metric(name: str, cases: Cases, seed: int) -> Metric | None:
-    found = value(name, cases)
-    if found is None:
-        return None
-    interval = bootstrap(cases, name, DRAWS, seed)
-    # Without an interval nothing is known about the figure: the widest one, which beats no control.
-    low, high = (interval.low, interval.high) if interval else (0.0, 1.0)
-    return Metric(name=name, value=found, low=low, high=high, n=len(cases), patients=cases.patient_count)
-
-
-def _table(sealed: Sealed, meta: IndexMeta, read: Predictions) -> list[JsonValue]:
-    table: list[JsonValue] = []
-    for number, row in enumerate(sealed.test):
-        line: dict[str, JsonValue] = {"sample_id": row.sample_id, "patient": row.patient, "label": label_of(row)}
-        if row.sample_id in read.failed:
-            line["failed"] = read.failed[row.sample_id]
-        else:
-            line["predicted"] = meta.label_names[int(read.predicted[number])]
-            line["probabilities"] = {
-                label: float(p) for label, p in zip(meta.label_names, read.scores[number], strict=True)
-            }
-        table.append(line)
-    return table

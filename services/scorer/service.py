@@ -8,17 +8,20 @@ import asyncio
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from services.scorer.complete import MAX_VALUE
 from services.scorer.copies import find_copies
 from services.scorer.lock import Sealed, check_and_seal, read_index
-from services.scorer.metrics import METRICS, canonical
+from services.scorer.mask_reader import damage
+from services.scorer.names import METRICS, canonical
 from services.scorer.predictions import MAX_BYTES
 from services.scorer.scoring import score
 from shared.bus import Bus
-from shared.contracts.base import AgentName, Event
-from shared.contracts.data import DatasetLocked, DatasetPrepared, PackList
+from shared.contracts.base import SEGMENTATIONS, AgentName, Event
+from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexMeta, IndexRow, PackList
 from shared.contracts.runs import RoleFailed, WorkReturned
 from shared.contracts.scoring import Gate, RunScored
 from shared.contracts.state import RunState
@@ -54,11 +57,16 @@ class Scorer:
         if not _to_lock(state, event):
             return
         plan = state.planned.plan if state.planned else None
-        if plan and (plan.task != "diagnosis" or event.meta.task != "diagnosis"):
-            reason = f"the scorer has no metrics for {plan.task} yet, only for diagnosis"
+        if plan and plan.task not in METRICS:
+            reason = f"the scorer has no metrics for {plan.task} yet, only for {', '.join(METRICS)}"
             await self._fail(event, event, gate="task_scorable", reason=reason)
-        elif plan and canonical(plan.metric) is None:
-            reason = f"the scorer knows no metric {plan.metric!r}; plan one of {', '.join(METRICS)}"
+        elif plan and event.meta.task != plan.task:
+            reason = (
+                f"the index is for {event.meta.task}, the plan asks for {plan.task}: prepare it for the plan's task"
+            )
+            await self._give_back(event, event, "data_engineer", reason, {"task": event.meta.task})
+        elif plan and canonical(plan.metric, plan.task) is None:
+            reason = f"the scorer knows no metric {plan.metric!r}; plan one of {', '.join(METRICS[plan.task])}"
             await self._give_back(event, event, "task_manager", reason, {"metric": plan.metric})
         else:
             await self.bus.submit_job(
@@ -108,6 +116,7 @@ class Scorer:
             counts=sealed.counts,
             patients=sealed.patients,
             label_names=prepared.meta.label_names,
+            label_values=sealed.view.label_values,
         )
         await self.bus.append(locked, unless=lambda now: not _to_lock(now, prepared))
 
@@ -116,7 +125,10 @@ class Scorer:
         if not _to_score(state, event):
             return
         sealed = await asyncio.to_thread(self._sealed_again, state)
-        samples = PackList(samples=sealed.test_packs).model_dump_json().encode()
+        # Where the masks lie is nothing that a prediction needs to know.
+        images = tuple(pack.model_copy(update={"target": None}) for pack in sealed.test_packs)
+        samples = PackList(samples=images).model_dump_json().encode()
+        a_case = 300.0 if sealed.view.task in SEGMENTATIONS else 20.0
         inputs = {
             "package": event.package,
             "samples": await asyncio.to_thread(self.store.put_bytes, "sealed", samples, "application/json"),
@@ -134,7 +146,7 @@ class Scorer:
                 asked_by="scorer",
                 caused_by=event.event_id,
                 inputs=inputs,
-                seconds=min(600 + 20.0 * len(sealed.test), 6 * 3600),
+                seconds=min(600 + a_case * len(sealed.test), 6 * 3600),
             ),
         )
 
@@ -148,9 +160,8 @@ class Scorer:
         plan = planned.plan
         sealed = await asyncio.to_thread(self._sealed_again, state)
         answers = await asyncio.to_thread(self._answers, event)
-        found = await asyncio.to_thread(
-            score, sealed, prepared, locked, canonical(plan.metric) or plan.metric, plan.acceptable, answers
-        )
+        metric = canonical(plan.metric, plan.task) or plan.metric
+        found = await asyncio.to_thread(score, sealed, prepared, locked, metric, plan.acceptable, answers, self.store)
         details = json.dumps(found.details, allow_nan=False).encode()
         scored = RunScored.make(
             run_id=event.run_id,
@@ -177,11 +188,19 @@ class Scorer:
         await self.bus.append(failed, unless=lambda now: not now.live or now.stage != "scorer")
 
     def _seal(self, prepared: DatasetPrepared, packed: JobFinished, compare: bool) -> Sealed:
-        """Blocks. ValueError when index or pack list cannot be read. `compare` also compares the packs' contents."""
+        """Blocks. ValueError when index or pack list cannot be read. `compare` also looks into the packs."""
         rows = read_index(self.store.get_bytes(prepared.index))
         packs = PackList.model_validate_json(self.store.get_bytes(packed.outputs["packs"]))
         copies = find_copies(self.store, rows, packs) if compare else None
-        return check_and_seal(rows, prepared.meta, packs, prepared.handoff, copies)
+        damaged = self._damaged(prepared.meta, rows, packs) if compare else None
+        return check_and_seal(rows, prepared.meta, packs, prepared.handoff, copies, damaged)
+
+    def _damaged(self, meta: IndexMeta, rows: Sequence[IndexRow], packs: PackList) -> dict[str, str]:
+        """Test samples whose mask nothing can be scored against: better known before anything is trained."""
+        test = {row.sample_id for row in rows if row.split == "test" and meta.task in SEGMENTATIONS}
+        values = [value for value in meta.label_values.values() if 1 <= value <= MAX_VALUE]
+        found = {pack.sample_id: damage(self.store, pack, values) for pack in packs.samples if pack.sample_id in test}
+        return {sample: why for sample, why in found.items() if why}
 
     def _sealed_again(self, state: RunState) -> Sealed:
         """What was locked, derived from the same inputs; contents were compared then and are not again."""

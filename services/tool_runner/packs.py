@@ -33,14 +33,14 @@ def pack_samples(
 ) -> PackList:
     """Store the files of every row; blocks. Test rows get opaque member names, the others their relative paths.
 
-    `with_targets` adds a row's `target` file (a mask) behind its files, never for a test row.
+    `with_targets` adds a row's `target` file (a mask) behind its files; a test row's becomes an object of its own.
     Raises ToolRefused that names every file that is missing, leaves `root` or is no regular file, before it stores any.
     """
     root = root.resolve(strict=True)
 
     def find(row: IndexRow) -> tuple[list[str], list[str]]:
         found, faults = [], []
-        for path in _members(row, with_targets):
+        for path in (*row.files, *_mask(row, with_targets)):
             try:
                 found.append(_inside(root, path))
             except (UnsafePath, OSError) as error:
@@ -48,14 +48,19 @@ def pack_samples(
         return found, faults
 
     def pack(row: IndexRow, found: list[str]) -> PackedSample:
-        names = opaque_names(row.files) if row.split == "test" else _members(row, with_targets)
+        sealed = row.split == "test"
+        names = opaque_names(row.files) if sealed else (*row.files, *_mask(row, with_targets))
+        target = None
         with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as spool:
             try:
-                _write_tar(cast(IO[bytes], spool), root, found, names)
+                _write_tar(cast(IO[bytes], spool), root, found[: len(names)], names)
+                if sealed and len(found) > len(names):
+                    with open_inside(root, found[-1]) as mask:
+                        target = store.put_stream(bucket_of(row), mask)
             except (OSError, UnsafePath) as error:
                 raise ToolRefused(f"{row.sample_id} changed while it was packed: {_reason(error)}") from None
             ref = store.put_stream(bucket_of(row), cast("IO[bytes]", spool), MEDIA_TYPE)  # type: ignore[arg-type]
-        return PackedSample(sample_id=row.sample_id, pack=ref, files=tuple(names))
+        return PackedSample(sample_id=row.sample_id, pack=ref, files=tuple(names), target=target)
 
     with ThreadPoolExecutor(THREADS) as pool:
         checked = list(pool.map(find, rows))
@@ -121,10 +126,8 @@ def _extract(tar: tarfile.TarFile, sample: PackedSample, folder: Path, names: Se
         raise ToolBroken(f"the pack of {sample.sample_id} lacks {missing[0]!r}")
 
 
-def _members(row: IndexRow, with_targets: bool) -> tuple[str, ...]:
-    if with_targets and row.target and row.split != "test":
-        return (*row.files, row.target)
-    return row.files
+def _mask(row: IndexRow, with_targets: bool) -> tuple[str, ...]:
+    return (row.target,) if with_targets and row.target else ()
 
 
 def _inside(root: Path, path: str) -> str:

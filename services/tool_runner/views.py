@@ -36,6 +36,8 @@ def read_view(manifest: Ref, store: Store) -> ViewManifest:
         row = rows[pack.sample_id]
         if pack.files not in (row.files, (*row.files, row.target)):
             raise ToolBroken(f"the pack of {pack.sample_id} holds other files than its row")
+        if pack.target is not None or pack.pack.bucket == "sealed":
+            raise ToolBroken(f"the view {manifest.key} names a sealed object; it must never reach a runner")
     return view
 
 
@@ -81,7 +83,10 @@ def write_build_seed(view: ViewManifest, folder: Path) -> None:
         "patients": {split: len(found) for split, found in patients.items()},
     }
     _write(folder / "train_index.jsonl", "".join(f"{row.model_dump_json()}\n" for row in view.rows))
-    _write(folder / "label_map.json", json.dumps({"names": list(view.label_names)}, indent=2) + "\n")
+    label_map: dict[str, JsonValue] = {"names": list(view.label_names)}
+    if view.label_values:
+        label_map["values"] = dict(view.label_values)
+    _write(folder / "label_map.json", json.dumps(label_map, indent=2) + "\n")
     _write(folder / "counts.json", json.dumps(how_many, indent=2) + "\n")
 
 

@@ -173,3 +173,80 @@ def test_an_index_that_cannot_be_read_names_its_line() -> None:
     for bad, said in ((b"", "no rows"), (good + b"\n{}", "line 2"), (b"\xff", "line 1"), (b"[1]", "line 1")):
         with pytest.raises(ValueError, match=said):
             read_index(bad)
+
+
+VALUES = {"liver": 6, "spleen": 28}
+MASKS = META.model_copy(
+    update={"task": "organ_segmentation", "label_names": ("liver", "spleen"), "label_values": VALUES}
+)
+
+
+def masked() -> list[IndexRow]:
+    return [one.model_copy(update={"label": None, "target": f"masks/organs-{one.patient}.nii.gz"}) for one in clean()]
+
+
+def pack_masked(one: IndexRow) -> PackedSample:
+    packed = pack(one)
+    if one.split == "test":
+        return packed.model_copy(update={"target": packed.pack.model_copy(update={"key": "mask"})})
+    return packed.model_copy(update={"files": (*one.files, *([one.target] if one.target else []))})
+
+
+def seal_masks(rows: list[IndexRow], meta: IndexMeta = MASKS, **more: object):
+    return check_and_seal(rows, meta, PackList(samples=tuple(map(pack_masked, rows))), **more)
+
+
+def test_a_clean_index_of_masks_seals_with_the_values_of_its_structures() -> None:
+    handoff = Handoff(oddities=("organs-patient-106.nii.gz is empty", "organs-patient-100 is small"))
+    sealed = seal_masks(masked(), handoff=handoff)
+    assert not sealed.problems
+    assert sealed.view.label_values == VALUES and sealed.view.task == "organ_segmentation"
+    assert sealed.counts == {"train": {"all": 4}, "val": {"all": 2}, "test": {"all": 4}}
+    assert "106" not in sealed.view.model_dump_json()
+    assert sealed.view.handoff.oddities == ("[sealed] is empty", "organs-patient-100 is small")
+    assert all(one.target and one.target.bucket == "sealed" for one in sealed.test_packs)
+
+
+def plant_mask(number: int, **changes: object) -> list[IndexRow]:
+    rows = masked()
+    rows[number] = rows[number].model_copy(update=changes)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "meta", "gates"),
+    [
+        (plant_mask(6, target=None), {}, {"masks_given"}),
+        (plant_mask(0, target=None), {}, {"masks_given"}),
+        (plant_mask(6, target="masks/organs-patient-100.nii.gz"), {}, {"no_same_file"}),
+        (plant_mask(0, files=("masks/organs-patient-101.nii.gz",)), {}, {"masks_apart"}),
+        (masked(), {"label_values": {"liver": 6}}, {"label_values"}),
+        (masked(), {"label_values": {"liver": 6, "spleen": 6}}, {"label_values"}),
+        (masked(), {"label_values": {"liver": 6, "spleen": 0}}, {"label_values"}),
+        (masked(), {"label_values": {"liver": 6, "spleen": 2**40}}, {"label_values"}),
+        (masked(), {"label_names": ()}, {"label_values"}),
+        ([one for one in masked() if one.split != "train"], {}, {"train_present"}),
+    ],
+)
+def test_each_fault_of_masks_is_found_by_its_own_gate(
+    rows: list[IndexRow], meta: dict[str, object], gates: set[str]
+) -> None:
+    assert set(seal_masks(rows, MASKS.model_copy(update=meta)).problems) == gates
+
+
+def test_masks_that_are_not_where_they_belong_or_damaged_do_not_seal() -> None:
+    rows = masked()
+    good = [pack_masked(one) for one in rows]
+    inside = good[6].model_copy(update={"target": None, "files": (*good[6].files, "mask")})
+    opened = good[6].model_copy(update={"target": good[0].pack})
+    without = good[0].model_copy(update={"files": rows[0].files})
+    for number, wrong in ((6, inside), (6, opened), (0, without)):
+        packs = tuple(wrong if place == number else one for place, one in enumerate(good))
+        assert set(check_and_seal(rows, MASKS, PackList(samples=packs)).problems) == {"packs_complete"}
+    problems = seal_masks(rows, damaged={"scan-106": "it is no mask"}).problems
+    assert problems == {"masks_readable": "1 masks of test rows cannot be scored against: scan-106 (it is no mask)"}
+
+
+def test_values_of_structures_that_are_not_asked_for_stay_out() -> None:
+    some = MASKS.model_copy(update={"label_names": ("spleen",)})
+    assert seal_masks(masked(), some).view.label_values == {"spleen": 28}

@@ -12,7 +12,8 @@ from sklearn.metrics import (
 )
 
 from services.scorer.controls import controls, strongest
-from services.scorer.metrics import METRICS, Cases, bootstrap, canonical, draw_values, per_class, permute, value
+from services.scorer.metrics import METRICS, Cases, bootstrap, draw_values, per_class, permute, value
+from services.scorer.names import canonical
 
 NAMES = ("a", "b", "c", "d")
 
@@ -179,7 +180,18 @@ def test_a_constant_answer_has_p_1() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "known"), [("AUC", "auc_macro"), ("Balanced Accuracy", "balanced_accuracy"), ("dice", None)]
+    ("said", "task", "known"),
+    [
+        ("AUC", "diagnosis", "auc_macro"),
+        ("Balanced Accuracy", "diagnosis", "balanced_accuracy"),
+        ("dice", "diagnosis", None),
+        ("Dice-Score", "organ_segmentation", "dice"),
+        ("accuracy", "anomaly_detection", None),
+        ("accuracy", "report_generation", None),
+        ("DSC", None, "dice"),
+        ("f1", None, "f1_macro"),
+        ("hausdorff", None, None),
+    ],
 )
-def test_metric_names(said: str, known: str | None) -> None:
-    assert canonical(said) == known
+def test_metric_names_belong_to_their_task(said: str, task: str | None, known: str | None) -> None:
+    assert canonical(said, task) == known

@@ -85,14 +85,29 @@ def test_opaque_names_keep_known_suffixes_only() -> None:
     assert list(many) == sorted(many)
 
 
-def test_targets_are_packed_on_demand_and_never_for_test_rows(store: Store, dataset: Path) -> None:
+def test_targets_travel_with_training_rows_and_are_objects_apart_for_test_rows(store: Store, dataset: Path) -> None:
     rows = [
         _row("a", "Doe-19600101.nii.gz", target="mask.nii.gz"),
         _row("b", "Doe-19600101.nii.gz", target="mask.nii.gz", split="test"),
+        _row("c", "Doe-19600101.nii.gz", split="test"),
     ]
-    packs = pack_samples(dataset, rows, store, _bucket, with_targets=True)
-    assert [sample.files for sample in packs.samples] == [("Doe-19600101.nii.gz", "mask.nii.gz"), ("000.nii.gz",)]
-    assert pack_samples(dataset, rows, store, _bucket).samples[0].files == ("Doe-19600101.nii.gz",)
+    train, test, bare = pack_samples(dataset, rows, store, _bucket, with_targets=True).samples
+    assert (train.files, train.target) == (("Doe-19600101.nii.gz", "mask.nii.gz"), None)
+    assert test.files == bare.files == ("000.nii.gz",) and bare.target is None
+    assert test.target is not None and test.target.bucket == "sealed"
+    assert store.get_bytes(test.target) == b"mask"
+    assert b"mask" not in store.get_bytes(test.pack)
+    without = pack_samples(dataset, rows, store, _bucket).samples
+    assert without[0].files == ("Doe-19600101.nii.gz",) and without[1].target is None
+
+
+def test_masks_are_held_to_the_same_rules_as_images(store: Store, dataset: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside.nii.gz").write_text("secret")
+    (dataset / "link.nii.gz").symlink_to(tmp_path / "outside.nii.gz")
+    for split in ("train", "test"):
+        for bad in ("absent.nii.gz", "link.nii.gz", "../outside.nii.gz"):
+            with pytest.raises(ToolRefused, match=bad):
+                pack_samples(dataset, [_row("a", SLICES[0], target=bad, split=split)], store, _bucket, True)
 
 
 def test_every_file_that_leaves_or_is_missing_is_named(store: Store, dataset: Path, tmp_path: Path) -> None:

@@ -125,6 +125,55 @@ def test_the_build_seed_is_an_allow_list(rows: list[IndexRow], packs: PackList, 
     }
 
 
+@pytest.fixture
+def masked(store: Store, rows: list[IndexRow], packs: PackList, tmp_path: Path) -> tuple[list[IndexRow], PackList]:
+    found = [row.model_copy(update={"label": None, "target": f"{row.patient}/mask.png"}) for row in rows]
+    for row in found:
+        (tmp_path / "dataset" / str(row.target)).write_text(f"mask of {row.patient}")
+    bucket = {"test": "sealed"}
+    return found, pack_samples(tmp_path / "dataset", found, store, lambda row: bucket.get(row.split, "data"), True)
+
+
+async def test_a_view_holds_masks_of_training_and_none_of_test(
+    store: Store, masked: tuple[list[IndexRow], PackList], tmp_path: Path
+) -> None:
+    rows, packs = masked
+    values = {"liver": 6, "spleen": 28}
+    view = _view(rows[:3], packs).model_copy(update={"label_names": tuple(values), "label_values": values})
+    folder = await materialise_view(_put(store, view), store, tmp_path / "home")
+    texts = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    assert {path: text for path, text in texts.items() if "mask" in path} == {
+        f"{name}/mask.png": f"mask of {name}" for name in ("Ada", "Bob", "Cid")
+    }
+    (tmp_path / "seed").mkdir()
+    write_build_seed(view, tmp_path / "seed")
+    assert json.loads((tmp_path / "seed" / "label_map.json").read_text()) == {
+        "names": ["liver", "spleen"],
+        "values": values,
+    }
+    assert json.loads((tmp_path / "seed" / "counts.json").read_text())["samples"] == {
+        "train": {"all": 2},
+        "val": {"all": 1},
+    }
+    sealed = view.packs[0].model_copy(update={"target": packs.samples[-1].target})
+    moved = view.packs[0].model_copy(update={"pack": packs.samples[-1].pack.model_copy(update={"bucket": "sealed"})})
+    for forged in (sealed, moved):
+        with pytest.raises(ToolBroken, match="sealed"):
+            await materialise_view(
+                _put(store, view.model_copy(update={"packs": (forged, *view.packs[1:])})), store, tmp_path
+            )
+
+
+def test_cases_hold_no_mask(store: Store, masked: tuple[list[IndexRow], PackList], tmp_path: Path) -> None:
+    test = [pack for row, pack in zip(*[masked[0], masked[1].samples], strict=True) if row.split == "test"]
+    assert all(pack.target for pack in test)
+    names = materialise_cases(PackList(samples=tuple(test)), {}, store, tmp_path / "cases")
+    assert len(names) == 2
+    for path in (tmp_path / "cases").rglob("*"):
+        assert path.is_dir() or b"mask" not in path.read_bytes()
+    assert {path.name for path in (tmp_path / "cases").rglob("*.png")} == {"000.png", "001.png"}
+
+
 def test_cases_say_nothing_of_their_samples(
     store: Store, rows: list[IndexRow], packs: PackList, tmp_path: Path
 ) -> None:

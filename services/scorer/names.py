@@ -1,0 +1,34 @@
+"""The figures that the scorer knows, by task, and the other names that people use for them."""
+
+from collections.abc import Mapping
+
+from shared.contracts.base import TaskKind
+
+METRICS: Mapping[TaskKind, tuple[str, ...]] = {
+    "diagnosis": ("auc_macro", "balanced_accuracy", "accuracy", "f1_macro"),
+    "organ_segmentation": ("dice",),
+    "anomaly_detection": ("dice",),
+}
+
+_ALIASES = {
+    "auc": "auc_macro",
+    "roc_auc": "auc_macro",
+    "auroc": "auc_macro",
+    "macro_auc": "auc_macro",
+    "f1": "f1_macro",
+    "macro_f1": "f1_macro",
+    "acc": "accuracy",
+    "balanced_acc": "balanced_accuracy",
+    "dsc": "dice",
+    "dice_score": "dice",
+    "dice_coefficient": "dice",
+    "mean_dice": "dice",
+}
+
+
+def canonical(name: str, task: TaskKind | None = None) -> str | None:
+    """The name under which the scorer knows a metric (`AUC` -> `auc_macro`), of one task or of any; else None."""
+    short = name.strip().lower().replace("-", "_").replace(" ", "_")
+    short = _ALIASES.get(short, short)
+    known = METRICS.get(task, ()) if task else {name for names in METRICS.values() for name in names}
+    return short if short in known else None

@@ -1,0 +1,130 @@
+"""Scoring of a segmentation: masks against masks, one case in memory at a time."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import JsonValue
+
+from services.scorer.findings import DRAWS, Asked, Findings, metric_of, or_none, patient_numbers
+from services.scorer.lattice import lattice_shape, resampled, turned
+from services.scorer.mask_controls import MeanMask, constant, mean_mask, pair_scores, permutation
+from services.scorer.mask_reader import MaskReader, read_mask
+from services.scorer.metrics import Floats, Ints
+from services.scorer.overlap import RULES, Numbers, Overlaps, interval, mean, per_structure, tally
+from shared.contracts.scoring import Control, Gate
+from shared.maskfile import BadMask
+
+_WORST = 5
+
+
+class _Comparison:
+    """What is kept of the cases that were read: voxel counts, and both masks on a lattice."""
+
+    def __init__(self, asked: Asked) -> None:
+        cases, structures = len(asked.sealed.test), len(asked.meta.label_names)
+        self.structures = structures
+        self.shape = lattice_shape(asked.meta.dimensions, cases, structures)
+        self.prior = MeanMask(asked.store, asked.sealed.view, self.shape)
+        self.counts = np.zeros((3, cases, structures), dtype=np.int64)
+        self.against = np.zeros((3, cases, structures), dtype=np.int64)
+        self.voxels = np.zeros(cases, dtype=np.int64)
+        self.answered = np.zeros(cases, dtype=np.bool_)
+        points: Any = (cases, int(np.prod(self.shape)))
+        self.truths = np.zeros(points, dtype=self.prior.points.dtype)
+        self.answers = np.zeros(points, dtype=self.prior.points.dtype)
+
+    def add(self, case: int, truth: Numbers, answer: Numbers | None, affine: Floats | None) -> None:
+        self.voxels[case] = truth.size
+        self.truths[case] = resampled(turned(truth, affine), self.shape).reshape(-1)
+        self.against[:, case] = self.prior.tally(truth, affine)
+        if answer is None:
+            self.counts[0, case] = self.against[0, case]
+            return
+        self.answered[case] = True
+        self.answers[case] = resampled(turned(answer, affine), self.shape).reshape(-1)
+        self.counts[:, case] = tally(truth, answer, self.structures)
+
+    def overlaps(self) -> Overlaps:
+        return _overlaps(self.counts, self.answered)
+
+    def controls(self, asked: Asked) -> tuple[tuple[Control, ...], float | None]:
+        patients = patient_numbers(asked.sealed.test)
+        found = [constant(self.counts[0], self.voxels, asked.meta.label_names)]
+        if self.prior.masks:
+            found.append(mean_mask(self.prior, _overlaps(self.against, np.ones_like(self.answered))))
+        pairs = pair_scores(self.truths, self.answers, self.answered, self.structures)
+        dealt, p = permutation(pairs, patients, self.shape, DRAWS, asked.seed)
+        return (*found, *([dealt] if dealt else [])), p
+
+
+def measure(asked: Asked) -> Findings:
+    meta, test = asked.meta, asked.sealed.test
+    values = {name: meta.label_values[name] for name in meta.label_names}
+    reader = MaskReader(asked.answers, asked.names, values, asked.store)
+    targets = {pack.sample_id: pack.target for pack in asked.sealed.test_packs}
+    if not (reader.readable and asked.compute):
+        # What was not looked at is not said to have passed.
+        judged = () if reader.readable else reader.gates()
+        return Findings(gates=judged, cases=tuple(_table(asked, reader.failed, None)))
+    compared = _Comparison(asked)
+    lost = 0
+    for case, row in enumerate(test):
+        target = targets.get(row.sample_id)
+        try:
+            if target is None:
+                raise BadMask("the truth is missing")
+            header, truth = read_mask(asked.store, target, list(values.values()))
+        except BadMask as error:
+            lost += 1
+            reader.failed[row.sample_id] = f"truth: {error}"
+            continue
+        answer = reader.read(row.sample_id, header)
+        compared.add(case, truth.numbers, answer, header.affine)
+    gates = (
+        *reader.gates(),
+        Gate(name="truth_readable", passed=not lost, evidence=f"{lost} of {len(test)} sealed masks cannot be read"),
+    )
+    if lost or not compared.answered.any():
+        return Findings(gates=gates, cases=tuple(_table(asked, reader.failed, None)))
+    found = compared.overlaps()
+    scores, patients = found.scores(), patient_numbers(test)
+    counted = np.isfinite(scores)
+    value = float(mean(scores))
+    figure = metric_of("dice", value, interval(scores, patients, DRAWS, asked.seed), patients[counted])
+    controls, p = compared.controls(asked) if counted.any() else ((), None)
+    worst = [test[case].sample_id for case in np.argsort(scores, kind="stable")[:_WORST] if counted[case]]
+    return Findings(
+        gates=gates,
+        cases=tuple(_table(asked, reader.failed, found)),
+        figures=(figure,) if counted.any() else (),
+        per_class=per_structure(found, meta.label_names),
+        controls=controls,
+        permutation_p=p,
+        details={
+            "rules": list(RULES),
+            "label_values": dict(values),
+            "worst": list(worst),
+            "left_out": int((~counted).sum()),
+        },
+    )
+
+
+def _overlaps(counts: Ints, answered: npt.NDArray[np.bool_]) -> Overlaps:
+    truth, answer, both = counts
+    return Overlaps(truth=truth, answer=answer, both=both, answered=answered)
+
+
+def _table(asked: Asked, failed: dict[str, str], found: Overlaps | None) -> list[JsonValue]:
+    """A line a case: its score and each structure's Dice, null where it does not count."""
+    scores, each = (found.scores(), found.dice()) if found else (None, None)
+    table: list[JsonValue] = []
+    for case, row in enumerate(asked.sealed.test):
+        line: dict[str, JsonValue] = {"sample_id": row.sample_id, "patient": row.patient}
+        if row.sample_id in failed:
+            line["failed"] = failed[row.sample_id]
+        if scores is not None and each is not None:
+            line["dice"] = or_none(scores[case])
+            line["structures"] = {name: or_none(d) for name, d in zip(asked.meta.label_names, each[case], strict=True)}
+        table.append(line)
+    return table
