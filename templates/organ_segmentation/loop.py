@@ -165,10 +165,11 @@ def fit(
 
 
 def selection(images: Dataset, image_seconds: float, seconds: float) -> Dataset:
-    """All validation images, or as many evenly drawn ones as can be looked at some twenty times."""
+    """All validation images, or as many evenly drawn ones as can be looked at eight times, four at least."""
     if math.isinf(seconds):
         return images
-    count = max(1, min(len(images), int(EVALUATING * seconds / 20 / max(image_seconds, 1e-6))))
+    fitting = int(EVALUATING * seconds / 8 / max(image_seconds, 1e-6))
+    count = min(len(images), max(4, fitting))
     drawn = [images.rows[int(place * len(images) / count)] for place in range(count)]
     return Dataset(images.config, drawn, images.values, train=False)
 
