@@ -75,7 +75,8 @@ def _turn(turn: TurnTrace) -> tuple[str, bool]:
 
 
 def _call(call: CallTrace) -> str:
-    words = [call.tool, {True: "ok", False: "refused", None: "(no result on record)"}[call.ok]]
+    # The calls beside an accepted submission leave no result in the transcript.
+    words = [call.tool, *({True: ["ok"], False: ["refused"], None: []}[call.ok])]
     if call.seconds:
         words.append(_time(call.seconds))
     if call.isolation:

@@ -159,7 +159,7 @@ class Collection:
 
     def cannot(self, problem: str, claim: str | None = None, rows: Iterable[Row] = ()) -> NoReturn:
         """End without an index. With a claim, `rows` and the unreadable files account for every image."""
-        said: dict[str, Any] = {"problem": problem + self.left_out()}
+        said: dict[str, Any] = {"problem": problem.rstrip(".") + (f".{left}" if (left := self.left_out()) else "")}
         if claim is not None:
             said |= {"claim": claim, "accounts": "accounts.json"}
             Path("accounts.json").write_text(json.dumps(self.accounts(rows)), encoding="utf-8")
