@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.gateway import cli_datasets, cli_system, live
+from services.gateway import cli_datasets, cli_report, cli_system, live
 from services.gateway.client import Gateway
 from services.gateway.console import connect, err, out
 from services.gateway.fetch import fetch_run, whole
@@ -33,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(cli_system.app)
+app.add_typer(cli_report.app)
 app.add_typer(cli_datasets.app, name="dataset")
 
 DETACHED = 130

@@ -2,16 +2,20 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header
-from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+from fastapi import APIRouter, Header, Query
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 
 from services.gateway import bodies, checks
 from services.gateway.archive import FolderTar
 from services.gateway.feed import server_sent
 from services.gateway.parts import PROBLEMS, Known, Run, state_of, story_of
 from services.gateway.record import Record, record
+from services.gateway.report.card import card
+from services.gateway.report.gather import gather
+from services.gateway.report.page import POLICY, page
+from services.gateway.report.text import text
 from services.gateway.trace import trace
 from services.gateway.trace_model import Trace
 from shared.contracts.base import Ref, new_run_id
@@ -102,6 +106,19 @@ async def get_transcript(run_id: Run, parts: Known) -> PlainTextResponse:
 async def get_trace(run_id: Run, parts: Known) -> Trace:
     """Where the time went: hand-offs with the turns and jobs that led to them, and each role's share."""
     return trace(*await story_of(parts, run_id), datetime.now(UTC))
+
+
+@router.get("/runs/{run_id}/report", tags=["runs"], response_class=PlainTextResponse)
+async def get_report(
+    run_id: Run, parts: Known, form: Annotated[Literal["text", "html", "card"], Query(alias="format")] = "text"
+) -> Response:
+    """The result with its evidence, as far as the run got. `card` is Markdown and names no test sample, others do."""
+    facts = await gather(parts, run_id)
+    if form == "html":
+        return HTMLResponse(page(facts), headers={"Content-Security-Policy": POLICY})
+    if form == "card":
+        return PlainTextResponse(card(facts), media_type="text/markdown")
+    return PlainTextResponse(text(facts))
 
 
 @router.get("/runs/{run_id}/artifacts", tags=["artifacts"])

@@ -107,6 +107,7 @@ def _split(state: RunState) -> Iterable[tuple[str, str]]:
     if state.locked:
         checks = ", ".join(f"{name} {number}" for name, number in state.locked.leakage.checks.items())
         yield "Leakage", f"{checks}; locked {state.locks} time{'s' if state.locks > 1 else ''}"
+        yield "", " ".join(state.locked.leakage.notes)
 
 
 def _model(state: RunState) -> Iterable[tuple[str, str]]:
@@ -170,6 +171,8 @@ def _structures(per_class: Mapping[str, Mapping[str, float]]) -> Iterable[tuple[
         figures = per_class[name]
         cases = _counted(round(figures.get("n", 0)), "case")
         text = f"{name}: dice {figures['dice']:.3f} in {cases}" if "dice" in figures else f"{name}: in no case"
+        if "hd95" in figures:
+            text += f", HD95 {figures['hd95']:.1f}, NSD {figures.get('nsd', 0):.3f}"
         for fault in ("missed", "invented"):
             if figures.get(fault):
                 text += f", {fault} in {figures[fault]:.0f}"

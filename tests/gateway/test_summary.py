@@ -69,9 +69,10 @@ def scored_masks(per_class: dict[str, dict[str, float]]) -> str:
     assert isinstance(planned, TaskPlanned) and isinstance(scored, RunScored)
     plan = planned.plan.model_copy(update={"task": "organ_segmentation", "metric": "dice"})
     counts = {"train": {"all": 9}, "test": {"all": 5}}
+    report = LeakageReport(checks={"same_patient": 0}, notes=("All was compared.", "Nothing was found."))
     locked = DatasetLocked.make(
         run_id=RUN, sender="scorer", cause=planned, index_sha256="0" * 64, manifest_sha256="0" * 64,
-        view=Ref(bucket="data", key="k", sha256="0" * 64, size=1), leakage=LeakageReport(checks={"same_patient": 0}),
+        view=Ref(bucket="data", key="k", sha256="0" * 64, size=1), leakage=report,
         locks=1, counts=counts, patients={"train": 8, "test": 4},
     )  # fmt: skip
     masks = scored.model_copy(
@@ -88,14 +89,15 @@ def scored_masks(per_class: dict[str, dict[str, float]]) -> str:
 def test_a_segmentation_is_told_by_structure() -> None:
     told = scored_masks(
         {
-            "liver": {"dice": 0.93, "n": 5, "missed": 0, "invented": 0},
+            "liver": {"dice": 0.93, "n": 5, "missed": 0, "invented": 0, "hd95": 3.14, "nsd": 0.912},
             "gall bladder": {"dice": 0.5, "n": 4, "missed": 1, "invented": 2},
             "spleen": {"n": 0, "missed": 0, "invented": 0},
         }
     )
     for words in (
         "dice 0.712, 95 % interval 0.650 to 0.780 (5 samples of 4 patients)",
-        "Structures  liver: dice 0.930 in 5 cases\n",
+        "Structures  liver: dice 0.930 in 5 cases, HD95 3.1, NSD 0.912\n",
+        "same_patient 0; locked 1 time\n            All was compared. Nothing was found.\n",
         "            gall bladder: dice 0.500 in 4 cases, missed in 1, invented in 2\n",
         "            spleen: in no case\n",
         "mean_mask 0.310, constant 0.020, permutation test p = 0.001",

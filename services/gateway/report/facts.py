@@ -1,0 +1,116 @@
+"""What a report is made from: events, the scorer's table of cases, the trace and the training's progress."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict
+
+from services.gateway.trace_model import Share
+from shared.contracts.base import SEGMENTATIONS, Event, Ref
+from shared.contracts.runs import Level
+from shared.contracts.state import RunState, fold
+from shared.contracts.training import JobFinished, JobProgress, JobStarted
+
+
+class _Read(BaseModel):
+    # The scorer may note more than is shown here.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Case(_Read):
+    """A line of the scorer's table: a test sample with what was answered."""
+
+    sample_id: str
+    patient: str = ""
+    failed: str = ""
+    """Why there is no usable answer."""
+    label: str | None = None
+    predicted: str | None = None
+    probabilities: dict[str, float] = {}
+    dice: float | None = None
+    structures: dict[str, float | None] = {}
+    """Structure -> Dice; None where it does not count."""
+
+
+class Bin(_Read):
+    """Answers whose probability lies in a tenth that ends at `up_to`."""
+
+    up_to: float
+    n: float
+    probability: float
+    """Mean."""
+    right: float
+    """Share."""
+
+
+class Details(_Read):
+    """What `RunScored.details` refers to."""
+
+    why: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    worst: tuple[str, ...] = ()
+    left_out: int = 0
+    calibration: tuple[Bin, ...] = ()
+    """Of a diagnosis."""
+    cases: tuple[Case, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    state: RunState
+    events: tuple[Event, ...]
+    details: Details = field(default_factory=Details)
+    progress: tuple[JobProgress, ...] = ()
+    """Of the job that `training_job` names, as it was told."""
+    shares: tuple[Share, ...] = ()
+    missing: tuple[str, ...] = field(default=())
+    """What ought to be there and could not be read, in sentences."""
+
+    @classmethod
+    def of(cls, events: Sequence[tuple[int, Event]], **more: object) -> "Facts":
+        """`more` are the other fields."""
+        state = fold(events[0][1].run_id, events)
+        return cls(state=state, events=tuple(event for _, event in events), **more)  # type: ignore[arg-type]
+
+    @property
+    def segmentation(self) -> bool:
+        return self.state.planned is not None and self.state.planned.plan.task in SEGMENTATIONS
+
+    @property
+    def level(self) -> Level:
+        if self.state.finished:
+            return self.state.finished.level
+        return self.state.scored.level if self.state.scored else "none"
+
+    @property
+    def package(self) -> Ref | None:
+        state = self.state
+        return (state.finished.package if state.finished else None) or (
+            state.trained.package if state.trained else None
+        )
+
+    @property
+    def made_by(self) -> dict[str, str]:
+        """What the job that made the package noted of itself, as label and text."""
+        job = self.state.jobs_done.get(training_job(self.state, self.events) or "")
+        noted = job.metrics if job else {}
+        return {
+            name.replace("_", " ").capitalize(): f"{value:,}" if isinstance(value, int) else str(value)
+            for name in ("epochs", "best_epoch", "parameters", "device")
+            if isinstance(value := noted.get(name), str | int | float)
+        }
+
+    @property
+    def unanswered(self) -> tuple[Case, ...]:
+        return tuple(case for case in self.details.cases if case.failed)
+
+
+def training_job(state: RunState, events: Sequence[Event]) -> str | None:
+    """The job that made the delivered package, else the newest training; None before the first began."""
+    package = state.trained.package if state.trained else None
+    for event in reversed(events):
+        if isinstance(event, JobFinished) and event.job == "train" and package in event.outputs.values():
+            return event.job_id
+    told = (event for event in reversed(events) if isinstance(event, JobStarted | JobFinished))
+    return next((event.job_id for event in told if event.job == "train"), None)

@@ -1,0 +1,44 @@
+"""The one module of the report that reads anything: events, transcripts, progress, the scorer's table of cases."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from services.gateway.parts import Parts, story_of
+from services.gateway.report.facts import Details, Facts, training_job
+from services.gateway.trace import trace
+from shared.bus.streams import LOG
+from shared.contracts.base import Ref
+from shared.contracts.state import fold
+from shared.contracts.training import JobProgress
+from shared.errors import NotFound, ToolBroken
+
+
+async def gather(parts: Parts, run_id: str) -> Facts:
+    """Raises NotFound for a run without events; what else is missing is said in the report."""
+    events, entries = await story_of(parts, run_id)
+    state, missing = fold(run_id, events), []
+    details = Details()
+    if state.scored and state.scored.details:
+        try:
+            details = await asyncio.to_thread(_details, parts, state.scored.details)
+        except (NotFound, ToolBroken, ValueError):
+            missing.append("The scorer's table of cases cannot be read from the store.")
+    job_id = training_job(state, [event for _, event in events])
+    progress = await _progress(parts, run_id, job_id) if job_id else ()
+    return Facts.of(
+        events,
+        details=details,
+        progress=progress,
+        shares=trace(events, entries, datetime.now(UTC)).roles,
+        missing=tuple(missing),
+    )
+
+
+def _details(parts: Parts, ref: Ref) -> Details:
+    return Details.model_validate_json(parts.store.get_bytes(ref))
+
+
+async def _progress(parts: Parts, run_id: str, job_id: str) -> tuple[JobProgress, ...]:
+    """What the bus still keeps of it: the last thousand messages, for some months."""
+    messages = parts.bus.connection.read(LOG, f"log.{run_id}.{job_id}")
+    return tuple([JobProgress.model_validate_json(message.data) async for message in messages])

@@ -1,0 +1,167 @@
+"""Everything that a report says in words and tables; text and HTML show the same."""
+
+from services.gateway.report.blocks import (
+    Section,
+    Table,
+    clean,
+    counted,
+    figures_table,
+    number,
+    pairs,
+    section,
+    values,
+)
+from services.gateway.report.cases import cases
+from services.gateway.report.data import data, leakage
+from services.gateway.report.facts import Facts, training_job
+from services.gateway.report.verdict import verdict
+from services.gateway.summary import duration
+from shared.contracts.runs import WorkReturned
+from shared.contracts.scoring import Metric
+from shared.contracts.training import JobFinished, JobStarted
+
+_CAUSE = 600
+"""Characters of a failed job's summary."""
+
+
+def sections(facts: Facts) -> tuple[Section, ...]:
+    """In reading order; a topic of which nothing is known yet is left out."""
+    found = (
+        _result(facts), _score(facts), _each(facts), _gates(facts), data(facts), leakage(facts), cases(facts),
+        _model(facts), _cost(facts),
+    )  # fmt: skip
+    return tuple(one for one in found if one)
+
+
+def title(facts: Facts) -> str:
+    return f"Run {facts.state.run_id}: {facts.state.status}"
+
+
+def interval(metric: Metric) -> str:
+    return f"{metric.name} {number(metric.value)} [{number(metric.low)}, {number(metric.high)}]"
+
+
+def _result(facts: Facts) -> Section | None:
+    state, scored, end = facts.state, facts.state.scored, facts.state.finished
+    reason = (end.reason if end and end.end != "succeeded" else "") or (state.failed.reason if state.failed else "")
+    waiting = state.needed.missing if state.needed and not end else None
+    refused = (state.planned.plan.refused if state.planned else ()) or (waiting.refused if waiting else ())
+    told = pairs(
+        ("Request", state.requested.requirement if state.requested else ""),
+        ("Headline", interval(scored.metric) + ", 95 % interval" if scored and scored.metric else ""),
+        ("Level", verdict(facts)),
+        ("Failed gate", (end.gate or "") if end else ""),
+        ("Why it ended", reason),
+        ("Infeasible", state.infeasible.finding.reason if state.infeasible else ""),
+        ("Waits for", waiting.need if waiting else ""),
+        ("Not taken", "; ".join(f"{one.dataset_id}: {one.reason}" for one in refused)),
+        ("Package", f"sha256 {facts.package.sha256}" if facts.package else ""),
+    )
+    partial = "" if end else "This report is partial: the run has not ended. What is not below has not happened yet."
+    return section("Result", partial, told, *facts.missing)
+
+
+def _score(facts: Facts) -> Section | None:
+    scored = facts.state.scored
+    if scored is None:
+        return None
+    figures = [metric for metric in (scored.metric, *scored.others) if metric]
+    metrics = Table(
+        tuple(
+            (one.name, number(one.value), f"{number(one.low)} to {number(one.high)}", str(one.n), str(one.patients))
+            for one in figures
+        ),
+        ("metric", "value", "95 % interval", "samples", "patients"),
+    )
+    controls = Table(
+        tuple((one.name, number(one.value), one.detail) for one in scored.controls), ("control", "value", "what it is")
+    )
+    p = "" if scored.permutation_p is None else f"Permutation test: p = {scored.permutation_p:.4g}."
+    plan = facts.state.planned.plan if facts.state.planned else None
+    acceptable = plan.acceptable if plan else None
+    bar = ""
+    if acceptable and (acceptable.floor is not None or acceptable.alarm is not None):
+        bounds = {"floor": acceptable.floor, "alarm": acceptable.alarm}
+        told = values({name: bound for name, bound in bounds.items() if bound is not None})
+        bar = f"Acceptable range in {acceptable.metric}: {told} (from the {acceptable.source})."
+    none = "" if scored.metric else "The plan's metric has no value: no usable prediction came, or it is undefined."
+    times = f"Scored {counted(scored.scorings, 'time')}, locked {counted(scored.locks, 'time')}."
+    return section("Score on the locked test set", none, metrics, controls, p, bar, times)
+
+
+def _each(facts: Facts) -> Section | None:
+    scored = facts.state.scored
+    if scored is None:
+        return None
+    what = "structure" if facts.segmentation else "class"
+    return section(f"Per {what}", figures_table(what, scored.per_class), *facts.details.rules)
+
+
+def _gates(facts: Facts) -> Section | None:
+    gates = facts.state.scored.gates if facts.state.scored else ()
+    rows = tuple((gate.name, "passed" if gate.passed else "FAILED", gate.evidence) for gate in gates)
+    return section("Gates", Table(rows, ("gate", "", "evidence")))
+
+
+def _model(facts: Facts) -> Section | None:
+    state, blocks = facts.state, []
+    if state.assembled:
+        module = state.assembled.module
+        blocks += [
+            ("Template", module.template),
+            ("Model", f"{module.model}, input {'x'.join(map(str, module.input_shape))}"),
+            ("Loss", module.loss),
+            ("Augmentation", module.augmentation),
+        ]
+    if state.trained:
+        blocks += [
+            ("Trained", f"{duration(state.trained.seconds)}, {counted(state.trained.attempts, 'attempt')}"),
+            *facts.made_by.items(),
+            ("Hyper-parameters", values(state.trained.hyper_parameters)),
+            ("Validation", values(state.trained.validation)),
+            ("Notes", state.trained.notes),
+        ]
+    started: dict[str, JobStarted] = {}
+    rows: list[tuple[str, ...]] = []
+    failures: list[str] = []
+    delivered = training_job(state, facts.events)
+    for event in facts.events:
+        if isinstance(event, JobStarted):
+            started[event.job_id] = event
+        elif isinstance(event, JobFinished):
+            started.pop(event.job_id, None)
+            what = event.job + (" (this package)" if event.job_id == delivered and state.trained else "")
+            rows.append((what, event.outcome, duration(event.seconds), str(event.attempts), event.isolation))
+            if event.outcome != "ok":
+                failures.append(f"Job {event.job}, {event.outcome}: {event.summary[:_CAUSE]}")
+    rows += [(event.job, "running", "", str(event.attempt), event.isolation) for event in started.values()]
+    jobs = Table(tuple(rows), ("job", "outcome", "time", "attempts", "sandbox"))
+    curves = "No progress of the training is kept: there are no curves." if state.trained and not facts.progress else ""
+    return section("Model and training", pairs(*blocks), jobs, *failures, curves)
+
+
+def _cost(facts: Facts) -> Section | None:
+    state = facts.state
+    spent = state.finished.spent if state.finished else state.spent
+    told = pairs(
+        ("Turns", f"{spent.turns}, with {counted(spent.actions, 'action')}"),
+        ("Tokens", _tokens(spent.input_tokens, spent.output_tokens, spent.tokens_estimated)),
+        ("Money", f"{spent.usd:.2f} USD" if spent.usd else ""),
+        ("GPU", duration(spent.gpu_seconds) if spent.gpu_seconds else ""),
+        ("Wall time", duration(state.last_at - state.first_at)),
+        ("Locks", f"{state.locks}"),
+        ("Scorings", f"{state.scorings}"),
+    )
+    rows = tuple(
+        (one.role, str(one.turns), duration(one.working), duration(one.waiting), f"{one.share:.0%}")
+        for one in facts.shares
+    )
+    returned = tuple(
+        (event.sender, event.target, event.reason) for event in facts.events if isinstance(event, WorkReturned)
+    )
+    back = Table(returned, ("handed back by", "to", "because"))
+    return section("Spent", told, back, Table(rows, ("role", "turns", "working", "waiting", "share of the time")))
+
+
+def _tokens(given: int, made: int, estimated: bool) -> str:
+    return clean(f"{given:,} in, {made:,} out{' (estimated)' if estimated else ''}") if given + made else ""
