@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 from services.data_engineer.layout import Layout, folder_layout, single_class, table_layout
-from services.data_engineer.scripts import again_call, index_call, no_labels_call, segmentation_call
+from services.data_engineer.scripts import again_call, index_call, join_call, no_labels_call, segmentation_call
 from shared.agent.brief import Brief
 from shared.agent.calls import call, submit
 from shared.contracts.data import Handoff, PreparedDataset
@@ -92,7 +92,10 @@ def end(tree: Mapping[str, Any], attempts: Attempts) -> Script:
 
 
 def again(brief: Brief, returned: WorkReturned) -> Script:
-    """The same index without the samples that were handed back; everything else keeps its side."""
+    """The same index without the samples that were handed back, and everything else keeps its side.
+
+    Or, where the scorer asks for patients to be joined, the same samples split again.
+    """
     samples = returned.evidence.get("samples")
     leakage = returned.evidence.get("leakage")
     pairs = leakage.get("pairs") if isinstance(leakage, dict) else None
@@ -100,14 +103,17 @@ def again(brief: Brief, returned: WorkReturned) -> Script:
     wrong = {name: str(text) for name, text in samples.items()} if isinstance(samples, dict) else {}
     across = [[str(item) for item in pair] for pair in pairs if isinstance(pair, list) and len(pair) == 3]
     whose = f"{returned.sender} handed the dataset back: {returned.reason}"
-    if not wrong and not across:
+    merge = returned.evidence.get("merge")
+    merge = merge if isinstance(merge, list) else []
+    joined = [[str(item) for item in pair] for pair in merge if isinstance(pair, list) and len(pair) == 2]
+    if not wrong and not across and not joined:
         raise UserError(f"{whose}. No sample is named that could be left out; look at the dataset and start a new run")
-    ran = yield (again_call(wrong, across),)
+    ran = yield (join_call(joined, brief) if joined else again_call(wrong, across),)
     if not ran.results[0].ok:
         said = last_json(ran.results[0]).get("problem") or first_line(ran.results[0].summary, ran.results[0].data)
-        raise UserError(f"{whose}. Without the samples it names there is no index: {said}")
+        raise UserError(f"{whose}. Its remedy leaves no index: {said}")
     refused = yield (submit("submit_dataset", answer(last_json(ran.results[0]), {})),)
-    raise UserError(f"{whose}. Without the samples it names the index does not hold: {'; '.join(refused.notes)}")
+    raise UserError(f"{whose}. With its remedy the index does not hold: {'; '.join(refused.notes)}")
 
 
 def layouts(tree: Mapping[str, Any], tables: Mapping[str, Any], dimensions: int, card: str) -> list[Layout]:

@@ -24,6 +24,16 @@ PAIRS = {pairs}
 leave_out(SAMPLES, PAIRS)
 """
 
+JOIN = """\
+\"\"\"The index split again, so that patients who show the same image stand on one side.\"\"\"
+
+from shared.trainkit.handback import join_patients
+
+PAIRS = {pairs}
+
+join_patients(PAIRS, **{options})
+"""
+
 
 def index_call(layout: Layout, brief: Brief) -> Call:
     """The index script of a diagnosis with this layout's decisions written into it."""
@@ -69,6 +79,12 @@ def segmentation_call(brief: Brief, tree: Mapping[str, Any]) -> Call:
 def again_call(samples: Mapping[str, str], pairs: Sequence[Sequence[str]]) -> Call:
     text = AGAIN.format(samples=literal(dict(samples)), pairs=literal([tuple(pair) for pair in pairs]))
     return call(RunScript(script=text, save_as="leave_out.py", seconds=600))
+
+
+def join_call(pairs: Sequence[Sequence[str]], brief: Brief) -> Call:
+    options = {key: item for key, item in _plan(brief).items() if key in ("max_train", "max_test", "balance", "seed")}
+    text = JOIN.format(pairs=literal([tuple(pair) for pair in pairs]), options=literal(options))
+    return call(RunScript(script=text, save_as="join_patients.py", seconds=600))
 
 
 def _plan(brief: Brief) -> dict[str, Any]:

@@ -1,104 +1,101 @@
-"""Exact copies of images across the sides of a split, found in the packs themselves.
+"""Samples that show the same on two sides of a split: exact copies by digest, near-duplicates by their looks.
 
-Test packs have other member names than training packs, so their digests differ where their contents do not: members are
-compared. Masks, which only training packs hold, are left out of it. Packs that cannot hold the same images, going by
-number and bytes, are not fetched.
+Nothing is fetched but the records that the pack job made: one file of 4 KB a sample, read from disk in parts.
 """
 
-import hashlib
-import tarfile
 import tempfile
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 
-from services.scorer.lock import SIDES, SPLITS, Copies, Pair
-from shared.contracts.data import IndexRow, PackedSample, PackList, Split
+import numpy as np
+
+from services.scorer.near import Ints, Records, comparable, near
+from shared.contracts.data import IndexRow, PackList, Split
+from shared.looks import RECORD
 from shared.store import Store
 
-MAX_BYTES = 64 * 1024**3
-"""Of packs that are fetched for one comparison."""
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+SIDES: tuple[tuple[Split, Split], ...] = (("train", "test"), ("val", "test"), ("train", "val"))
+
+Pair = tuple[str, str]
 
 
-def find_copies(store: Store, rows: Sequence[IndexRow], packs: PackList, limit: int = MAX_BYTES) -> Copies:
-    """Compare all candidates, holding one pack at a time on disk. Blocks."""
-    wanted = candidates(rows, packs)
-    digests: defaultdict[str, list[tuple[Split, str]]] = defaultdict(list)
-    row_of = {row.sample_id: row for row in rows}
-    left = limit
-    skipped = 0
-    for pack in wanted:
-        left -= pack.pack.size
-        if left < 0:
-            skipped += 1
-            continue
-        row = row_of[pack.sample_id]
-        digests[_content(store, pack, len(row.files))].append((row.split, pack.sample_id))
+@dataclass(frozen=True)
+class Copies:
+    """What a comparison of all samples across the sides of the split found."""
+
+    pairs: tuple[Pair, ...] = ()
+    """Exact copies, the one that is nearer to training first."""
+    near: tuple[Pair, ...] = ()
+    """Near-duplicates of different patients on two sides; exact copies are not repeated here."""
+    merge: tuple[Pair, ...] = ()
+    """Pairs of samples whose patients belong together, on one side or two: enough of them to join all."""
+    compared: bool = True
+    """False when there was nothing to compare with: the pack job noted no digests."""
+    no_look: int = 0
+    """Samples of which only the exact content was compared."""
+
+
+def find_copies(store: Store, rows: Sequence[IndexRow], packs: PackList) -> Copies:
+    """Blocks. `packs` has one entry a row, in the same order."""
+    if packs.looks is None or packs.looks.size != len(rows) * RECORD.itemsize or len(packs.samples) != len(rows):
+        return Copies(compared=False, no_look=len(rows))
+    with tempfile.TemporaryDirectory(prefix="m3-looks-") as folder:
+        path = Path(folder) / "looks"
+        store.get_file(packs.looks, path)
+        records = np.memmap(path, dtype=RECORD, mode="r")
+        return compare(rows, records)
+
+
+def compare(rows: Sequence[IndexRow], records: Records) -> Copies:
+    """`records` in the order of the rows."""
+    numbers = {split: np.array([n for n, row in enumerate(rows) if row.split == split], np.int64) for split in SPLITS}
+    patients = np.unique([row.patient for row in rows], return_inverse=True)[1].astype(np.int64)
+    exact = _exact(rows, records)
+    found = [pair for left, right in SIDES for pair in near(records, patients, numbers[left], numbers[right])]
+    found = [(one, other) for one, other in found if (records["content"][one] != records["content"][other]).any()]
+    merge: list[tuple[int, int]] = []
+    if found:
+        # The split will be made again: who belongs together on one side may then stand on two.
+        within = [pair for side in SPLITS for pair in near(records, patients, numbers[side], numbers[side])]
+        merge = _joining([*found, *within], patients)
+
+    def named(pairs: Sequence[tuple[int, int]]) -> tuple[Pair, ...]:
+        return tuple((rows[one].sample_id, rows[other].sample_id) for one, other in pairs)
+
+    return Copies(pairs=exact, near=named(found), merge=named(merge), no_look=int((~comparable(records)).sum()))
+
+
+def _exact(rows: Sequence[IndexRow], records: Records) -> tuple[Pair, ...]:
+    same: defaultdict[bytes, list[int]] = defaultdict(list)
+    for number, digest in enumerate(records["content"]):
+        same[digest.tobytes()].append(number)
     pairs: list[Pair] = []
-    for same in digests.values():
+    for numbers in same.values():
         first: dict[Split, str] = {}
-        for split, name in same:
-            first.setdefault(split, name)
-        for left_side, right_side in SIDES:
-            if left_side in first:
-                pairs += [(first[left_side], name) for split, name in same if split == right_side]
-    return Copies(pairs=tuple(pairs), not_compared=skipped)
+        for number in numbers:
+            first.setdefault(rows[number].split, rows[number].sample_id)
+        for left, right in SIDES:
+            if left in first:
+                pairs += [(first[left], rows[n].sample_id) for n in numbers if rows[n].split == right]
+    return tuple(pairs)
 
 
-def candidates(rows: Sequence[IndexRow], packs: PackList) -> tuple[PackedSample, ...]:
-    """Packs that may hold the same images as a pack on another side: as many of them, and as many bytes."""
-    row_of = {row.sample_id: row for row in rows}
-    known = [pack for pack in packs.samples if pack.sample_id in row_of]
-    least: defaultdict[tuple[Split, int], list[int]] = defaultdict(list)
-    most: defaultdict[tuple[Split, int], list[int]] = defaultdict(list)
-    for pack in known:
-        row = row_of[pack.sample_id]
-        low, high = _payload(pack, row)
-        least[(row.split, len(row.files))].append(low)
-        most[(row.split, len(row.files))].append(high)
-    for listed in (*least.values(), *most.values()):
-        listed.sort()
+def _joining(pairs: Sequence[tuple[int, int]], patients: Ints) -> list[tuple[int, int]]:
+    """As few of the pairs as join all patients that all of them join."""
+    group = list(range(int(patients.max()) + 1))
 
-    def has_match(pack: PackedSample) -> bool:
-        row = row_of[pack.sample_id]
-        low, high = _payload(pack, row)
-        others = [(split, len(row.files)) for split in SPLITS if split != row.split]
-        # Ranges that begin before this one's end, less those that end before its start: those that overlap.
-        return any(
-            bisect_right(least[key], high + tarfile.RECORDSIZE - 1)
-            > bisect_left(most[key], low - tarfile.RECORDSIZE + 1)
-            for key in others
-            if key in least
-        )
+    def root(patient: int) -> int:
+        while group[patient] != patient:
+            patient = group[patient]
+        return patient
 
-    return tuple(pack for pack in known if has_match(pack))
-
-
-def _payload(pack: PackedSample, row: IndexRow) -> tuple[int, int]:
-    """Least and most bytes of a pack's images, up to less than one record of padding.
-
-    A header's length depends on the name: long or non-ASCII names, which test packs do not have, take more. Where a
-    mask comes with them, how many of the bytes are its own is not known.
-    """
-    headers = sum(len(tarfile.TarInfo(name).tobuf(tarfile.PAX_FORMAT)) for name in pack.files)
-    size = pack.pack.size - headers
-    return (size, size) if len(pack.files) == len(row.files) else (0, size)
-
-
-def _content(store: Store, pack: PackedSample, images: int) -> str:
-    """Digest of the contents of the first `images` members, whatever they are called and in whatever order."""
-    digests = []
-    with tempfile.TemporaryDirectory(prefix="m3-compare-") as folder:
-        path = Path(folder) / "pack.tar"
-        store.get_file(pack.pack, path)
-        with tarfile.open(path, "r:") as archive:
-            for member in islice(archive, images):
-                content = archive.extractfile(member)
-                if content is not None:
-                    digest = hashlib.sha256()
-                    while chunk := content.read(1 << 20):
-                        digest.update(chunk)
-                    digests.append(digest.hexdigest())
-    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+    kept = []
+    for one, other in pairs:
+        first, second = root(int(patients[one])), root(int(patients[other]))
+        if first != second:
+            group[second] = first
+            kept.append((one, other))
+    return kept

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import JsonValue
 
+from services.scorer import calibration
 from services.scorer.complete import label_of
 from services.scorer.controls import controls
 from services.scorer.findings import DRAWS, Asked, Findings, metric_of, patient_numbers
-from services.scorer.metrics import METRICS, Cases, bootstrap, per_class, value
+from services.scorer.metrics import METRICS, Cases, bootstrap, over_patients, per_class, value
 from services.scorer.predictions import Predictions, read_predictions, unusable
 from shared.contracts.scoring import Gate, Metric
 
@@ -25,6 +26,7 @@ def measure(asked: Asked) -> Findings:
         return Findings(gates=read.gates, cases=table)
     cases = _cases(asked, read)
     found = [_metric(name, cases, asked.seed) for name in METRICS]
+    found += [_calibration(name, cases, asked.seed) for name in calibration.NAMES]
     figures = tuple(one for one in found if one)
     train = Counter(label_of(row) or "" for row in asked.sealed.view.rows if row.split == "train")
     defined = any(one.name == asked.metric for one in figures)
@@ -36,6 +38,7 @@ def measure(asked: Asked) -> Findings:
         per_class=per_class(cases),
         controls=against,
         permutation_p=p,
+        details={"calibration": [dict(one) for one in calibration.bins(cases)]},
     )
 
 
@@ -53,6 +56,12 @@ def _cases(asked: Asked, read: Predictions) -> Cases:
 def _metric(name: str, cases: Cases, seed: int) -> Metric | None:
     found = value(name, cases)
     return None if found is None else metric_of(name, found, bootstrap(cases, name, DRAWS, seed), cases.patients)
+
+
+def _calibration(name: str, cases: Cases, seed: int) -> Metric | None:
+    found = float(calibration.draw_values(name, cases, np.ones((1, len(cases))))[0])
+    drawn = over_patients(cases.patients, lambda weights: calibration.draw_values(name, cases, weights), DRAWS, seed)
+    return metric_of(name, found, drawn, cases.patients) if drawn else None
 
 
 def _table(asked: Asked, read: Predictions) -> list[JsonValue]:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
-from services.scorer.complete import SHOWN, complete, files_of, label_of
+from services.scorer.complete import complete, files_of, label_of
+from services.scorer.copies import SPLITS, Copies, Pair
+from services.scorer.leaks import leaks_of
 from shared.contracts.base import TaskKind
 from shared.contracts.data import (
     Handoff,
@@ -20,25 +22,9 @@ from shared.contracts.data import (
     LeakageReport,
     PackedSample,
     PackList,
-    Split,
     ViewManifest,
 )
 from shared.contracts.scoring import Gate
-
-SPLITS: tuple[Split, ...] = ("train", "val", "test")
-SIDES: tuple[tuple[Split, Split], ...] = (("train", "test"), ("val", "test"), ("train", "val"))
-_PAIRS = 50
-"""Of each check in the report."""
-
-Pair = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Copies:
-    """Samples with the same content on two sides, and how many candidates were too large to be compared."""
-
-    pairs: tuple[Pair, ...] = ()
-    not_compared: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,6 +33,9 @@ class Sealed:
 
     gates: tuple[Gate, ...]
     leakage: LeakageReport
+    """Names samples on both sides: for the Data Engineer. `told` is for everybody."""
+    merge: tuple[Pair, ...]
+    """Pairs of samples whose patients belong on one side, where the split that was made parts them."""
     view: ViewManifest
     test: tuple[IndexRow, ...]
     test_packs: tuple[PackedSample, ...]
@@ -59,6 +48,15 @@ class Sealed:
     @property
     def problems(self) -> dict[str, str]:
         return {gate.name: gate.evidence for gate in self.gates if not gate.passed}
+
+    @property
+    def told(self) -> LeakageReport:
+        """The report without the names of test samples."""
+        test = {row.sample_id for row in self.test}
+        pairs = tuple(
+            (check, *("[sealed]" if name in test else name for name in pair)) for check, *pair in self.leakage.pairs
+        )
+        return self.leakage.model_copy(update={"pairs": pairs})
 
 
 def read_index(data: bytes) -> tuple[IndexRow, ...]:
@@ -87,7 +85,7 @@ def check_and_seal(
 ) -> Sealed:
     """Judge an index and part it. Never raises for what the index holds: problems are failed gates.
 
-    `packs` covers all rows; `copies` is what a comparison of the packs' contents found, `damaged` the test samples
+    `packs` covers all rows; `copies` is what a comparison of the samples' contents found, `damaged` the test samples
     whose mask cannot be scored against, with the reason.
     """
     copies = copies or Copies()
@@ -103,11 +101,12 @@ def check_and_seal(
         dimensions=meta.dimensions,
         handoff=_without(handoff or Handoff(), test, seen, meta.task),
     )
-    leakage, leaks = _leaks(rows, copies, meta.task)
+    leakage, leaks = leaks_of(rows, copies, meta)
     lines = sorted(f"{row.sample_id} {row.patient} {row.split}" for row in rows)
     return Sealed(
         gates=(*complete(rows, meta, packs, damaged or {}), *leaks),
         leakage=leakage,
+        merge=copies.merge if meta.split_from == "made" else (),
         view=view,
         test=test,
         test_packs=tuple(pack_of[row.sample_id] for row in test if row.sample_id in pack_of),
@@ -115,60 +114,6 @@ def check_and_seal(
         counts={split: dict(Counter(label_of(row) or "all" for row in rows if row.split == split)) for split in SPLITS},
         patients={split: len({row.patient for row in rows if row.split == split}) for split in SPLITS},
     )
-
-
-def _leaks(rows: Sequence[IndexRow], copies: Copies, task: TaskKind) -> tuple[LeakageReport, tuple[Gate, ...]]:
-    patients_of_study: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in rows:
-        if row.study:
-            patients_of_study[(row.split, row.study)].add(row.patient)
-    # Some datasets number the studies of each patient from 1: such an id tells nothing across patients.
-    local = any(len(patients) > 1 for patients in patients_of_study.values())
-    found = {
-        "same_patient": _across(rows, lambda row: (row.patient,)),
-        "same_study": _across(rows, lambda row: _study(row, local)),
-        "same_file": _across(rows, lambda row: files_of(row, task)),
-        "same_content": (len(copies.pairs), copies.pairs[:_PAIRS]),
-    }
-    report = LeakageReport(
-        checks={name: count for name, (count, _) in found.items()} | {"content_not_compared": copies.not_compared},
-        pairs=tuple((name, *pair) for name, (_, pairs) in found.items() for pair in pairs),
-    )
-    what = {
-        "same_patient": "pairs of samples of one patient stand on two sides of the split",
-        "same_study": "pairs of samples of one study stand on two sides of the split",
-        "same_file": "pairs of samples on two sides of the split list the same file",
-        "same_content": "pairs of samples on two sides of the split are exact copies",
-    }
-    gates = []
-    for name, (count, pairs) in found.items():
-        examples = "; ".join(f"{left} and {right}" for left, right in pairs[:SHOWN])
-        evidence = f"{count} {what[name]}" + (f": {examples}" if examples else "")
-        gates.append(Gate(name=f"no_{name}", passed=not count, evidence=evidence))
-    return report, tuple(gates)
-
-
-def _study(row: IndexRow, local: bool) -> tuple[str, ...]:
-    if not row.study:
-        return ()
-    return (f"{row.patient}\0{row.study}",) if local else (row.study,)
-
-
-def _across(rows: Iterable[IndexRow], keys: Callable[[IndexRow], Iterable[str]]) -> tuple[int, tuple[Pair, ...]]:
-    """How many pairs of samples share a key across splits (once for each key), and the first of them."""
-    holders: defaultdict[str, dict[Split, list[str]]] = defaultdict(lambda: {split: [] for split in SPLITS})
-    for row in rows:
-        for key in set(keys(row)):
-            holders[key][row.split].append(row.sample_id)
-    count = 0
-    shown: list[Pair] = []
-    for sides in holders.values():
-        for left, right in SIDES:
-            pairs = len(sides[left]) * len(sides[right])
-            count += pairs
-            if pairs and len(shown) < _PAIRS:
-                shown.append((sides[left][0], sides[right][0]))
-    return count, tuple(shown)
 
 
 def _without(handoff: Handoff, test: Sequence[IndexRow], seen: Sequence[IndexRow], task: TaskKind) -> Handoff:

@@ -1,5 +1,6 @@
 """Dice of masks, from voxel counts. `RULES` say what is done where something is empty."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,8 +80,13 @@ def interval(scores: Floats, patients: Ints, draws: int, seed: int) -> Interval 
     return over_patients(patients, lambda weights: mean(scores[None, :], weights), draws, seed)
 
 
-def per_structure(found: Overlaps, names: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    """Structure -> n (cases in which it counts), dice over them, missed and invented (cases); no dice where n is 0."""
+def per_structure(
+    found: Overlaps, names: tuple[str, ...], more: Callable[[int], dict[str, float]] = lambda number: {}
+) -> dict[str, dict[str, float]]:
+    """Structure -> n (cases in which it counts), dice over them, missed and invented (cases); no dice where n is 0.
+
+    `more` gives further figures by the structure's number.
+    """
     figures = found.dice()
     table = {}
     for number, name in enumerate(names):
@@ -91,5 +97,5 @@ def per_structure(found: Overlaps, names: tuple[str, ...]) -> dict[str, dict[str
             "invented": float(((truth == 0) & (answer > 0)).sum()),
         }
         if np.isfinite(column).any():
-            table[name] = {"dice": float(mean(column)), **table[name]}
+            table[name] = {"dice": float(mean(column)), **table[name], **more(number)}
     return table

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from services.scorer import diagnosis, segmentation
 from services.scorer.findings import DRAWS, Asked, Measure
+from services.scorer.leaks import TOLD
 from services.scorer.levels import Verdict, alarm, decide
 from services.scorer.lock import Sealed
 from shared.contracts.base import TaskKind
@@ -53,7 +54,7 @@ def score(
     split_gates = _split_gates(sealed, prepared, locked)
     unchanged = all(gate.passed for gate in split_gates)
     found = MEASURES[meta.task](Asked(sealed, meta, metric, answers, store, compute=unchanged, seed=seed))
-    gates = [*split_gates, *found.gates]
+    gates = [*split_gates, _near_duplicates(locked), *found.gates]
     headline = next((one for one in found.figures if one.name == metric), None)
     if headline is None:
         gates.append(Gate(name="metric_defined", passed=False, evidence=f"{metric} has no value on these answers"))
@@ -72,7 +73,7 @@ def score(
             "level": verdict.level,
             "why": list(verdict.why),
             "interval": {"method": "percentile bootstrap over patients", "draws": DRAWS, "seed": seed},
-            "leakage": dict(locked.leakage.checks),
+            "leakage": {**locked.leakage.checks, "notes": list(locked.leakage.notes)},
             "grouping": meta.grouping,
             "labels": list(meta.label_names),
             **found.details,
@@ -81,9 +82,16 @@ def score(
     )
 
 
+def _near_duplicates(locked: DatasetLocked) -> Gate:
+    """What was left of them after the dataset went back for it. The figures stand beside it, the level does not."""
+    left = locked.leakage.checks.get("near_duplicate", 0)
+    evidence = f"{left} pairs of samples of different patients on two sides of the split show the same image"
+    return Gate(name="no_near_duplicates", passed=not left, evidence=evidence)
+
+
 def _split_gates(sealed: Sealed, prepared: DatasetPrepared, locked: DatasetLocked) -> tuple[Gate, ...]:
     same = sealed.manifest_sha256 == locked.manifest_sha256 and prepared.index.sha256 == locked.index_sha256
-    found = {name: count for name, count in locked.leakage.checks.items() if name != "content_not_compared"}
+    found = {name: count for name, count in locked.leakage.checks.items() if name not in TOLD}
     checks = ", ".join(f"{name} {count}" for name, count in sorted(locked.leakage.checks.items()))
     return (
         Gate(

@@ -12,7 +12,9 @@ from services.scorer.mask_controls import MeanMask, constant, mean_mask, pair_sc
 from services.scorer.mask_reader import MaskReader, read_mask
 from services.scorer.metrics import Floats, Ints
 from services.scorer.overlap import RULES, Numbers, Overlaps, interval, mean, per_structure, tally
-from shared.contracts.scoring import Control, Gate
+from services.scorer.surface import RULES as SURFACE_RULES
+from services.scorer.surface import Surfaces, compare, spacing_of
+from shared.contracts.scoring import Control, Gate, Metric
 from shared.maskfile import BadMask
 
 _WORST = 5
@@ -30,6 +32,8 @@ class _Comparison:
         self.against = np.zeros((3, cases, structures), dtype=np.int64)
         self.voxels = np.zeros(cases, dtype=np.int64)
         self.answered = np.zeros(cases, dtype=np.bool_)
+        self.surfaces = Surfaces(nsd=np.full((cases, structures), np.nan), hd95=np.full((cases, structures), np.nan))
+        self.diagonal = np.zeros(cases)
         points: Any = (cases, int(np.prod(self.shape)))
         self.truths = np.zeros(points, dtype=self.prior.points.dtype)
         self.answers = np.zeros(points, dtype=self.prior.points.dtype)
@@ -38,6 +42,9 @@ class _Comparison:
         self.voxels[case] = truth.size
         self.truths[case] = resampled(turned(truth, affine), self.shape).reshape(-1)
         self.against[:, case] = self.prior.tally(truth, affine)
+        spacing = spacing_of(affine, truth.ndim)
+        self.diagonal[case] = np.linalg.norm(np.array(truth.shape) * spacing)
+        self.surfaces.nsd[case], self.surfaces.hd95[case] = compare(truth, answer, self.structures, spacing)
         if answer is None:
             self.counts[0, case] = self.against[0, case]
             return
@@ -47,6 +54,19 @@ class _Comparison:
 
     def overlaps(self) -> Overlaps:
         return _overlaps(self.counts, self.answered)
+
+    def distances(self, asked: Asked) -> tuple[Metric, ...]:
+        """NSD and HD95 over cases, as Dice is; a figure without an interval is left out."""
+        patients = patient_numbers(asked.sealed.test)
+        found = []
+        # A case without an answer counts, also where its truth is empty.
+        for name, each, worst in (("nsd", self.surfaces.nsd, 0.0), ("hd95", self.surfaces.hd95, self.diagonal)):
+            scores = np.where(self.answered, mean(each), worst)
+            counted = np.isfinite(scores)
+            bounds = interval(scores, patients, DRAWS, asked.seed) if counted.any() else None
+            if bounds:
+                found.append(metric_of(name, float(mean(scores)), bounds, patients[counted]))
+        return tuple(found)
 
     def controls(self, asked: Asked) -> tuple[tuple[Control, ...], float | None]:
         patients = patient_numbers(asked.sealed.test)
@@ -97,12 +117,12 @@ def measure(asked: Asked) -> Findings:
     return Findings(
         gates=gates,
         cases=tuple(_table(asked, reader.failed, found)),
-        figures=(figure,) if counted.any() else (),
-        per_class=per_structure(found, meta.label_names),
+        figures=(figure, *compared.distances(asked)) if counted.any() else (),
+        per_class=per_structure(found, meta.label_names, compared.surfaces.per_structure),
         controls=controls,
         permutation_p=p,
         details={
-            "rules": list(RULES),
+            "rules": [*RULES, *SURFACE_RULES],
             "label_values": dict(values),
             "worst": list(worst),
             "left_out": int((~counted).sum()),

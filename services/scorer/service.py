@@ -30,6 +30,8 @@ from shared.store import Store
 
 RETURNS = 2
 """Times that work goes back to the same role before the run ends."""
+MERGES = 500
+"""Pairs that a returned dataset names at most."""
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +104,18 @@ class Scorer:
             reason = "the dataset cannot be locked: " + "; ".join(sealed.problems.values())
             await self._give_back(event, prepared, "data_engineer", reason, evidence)
             return
+        returned = state.returned.get("scorer>data_engineer", 0)
+        if sealed.merge and returned < RETURNS and not await self._asked_to_merge(event.run_id):
+            pairs = [list(pair) for pair in sealed.leakage.pairs if pair[0] == "near_duplicate"]
+            merge: list[JsonValue] = [list(pair) for pair in sealed.merge[:MERGES]]
+            reason = (
+                f"{sealed.leakage.checks['near_duplicate']} pairs of samples of different patients on two sides of the "
+                f"split show the same image, such as {pairs[0][1]} and {pairs[0][2]}: treat their patients as one and "
+                "make the split again"
+            )
+            found: JsonValue = sealed.leakage.model_dump(mode="json")
+            await self._give_back(event, prepared, "data_engineer", reason, {"leakage": found, "merge": merge})
+            return
         manifest = sealed.view.model_dump_json().encode()
         view = await asyncio.to_thread(self.store.put_bytes, "data", manifest, "application/json")
         locked = DatasetLocked.make(
@@ -111,7 +125,7 @@ class Scorer:
             index_sha256=prepared.index.sha256,
             manifest_sha256=sealed.manifest_sha256,
             view=view,
-            leakage=sealed.leakage,
+            leakage=sealed.told,
             locks=state.locks + 1,
             counts=sealed.counts,
             patients=sealed.patients,
@@ -119,6 +133,11 @@ class Scorer:
             label_values=sealed.view.label_values,
         )
         await self.bus.append(locked, unless=lambda now: not _to_lock(now, prepared))
+
+    async def _asked_to_merge(self, run_id: str) -> bool:
+        """Near-duplicates send a dataset back once; what is left of them then is on record and holds down the level."""
+        events = [event for _, event in await self.bus.events(run_id)]
+        return any(isinstance(event, WorkReturned) and "merge" in event.evidence for event in events)
 
     async def _trained(self, event: TrainingFinished) -> None:
         state = await self.bus.state(event.run_id)

@@ -1,13 +1,16 @@
 """Packs: one deterministic, uncompressed tar a sample, stored by content, so that equal samples are stored once."""
 
+import hashlib
 import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, BinaryIO, cast
 
+from services.tool_runner.fingerprints import record_of
 from shared.contracts.data import IndexRow, PackedSample, PackList
 from shared.errors import ToolBroken, ToolRefused
 from shared.store import Store
@@ -34,6 +37,7 @@ def pack_samples(
     """Store the files of every row; blocks. Test rows get opaque member names, the others their relative paths.
 
     `with_targets` adds a row's `target` file (a mask) behind its files; a test row's becomes an object of its own.
+    A digest and a small image of each sample go to an object of their own in the bucket sealed (`PackList.looks`).
     Raises ToolRefused that names every file that is missing, leaves `root` or is no regular file, before it stores any.
     """
     root = root.resolve(strict=True)
@@ -47,22 +51,25 @@ def pack_samples(
                 faults.append(f"{row.sample_id}: {path} ({_reason(error)})")
         return found, faults
 
-    def pack(row: IndexRow, found: list[str]) -> PackedSample:
+    def pack(row: IndexRow, found: list[str], number: int) -> PackedSample:
         sealed = row.split == "test"
         names = opaque_names(row.files) if sealed else (*row.files, *_mask(row, with_targets))
         target = None
         with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as spool:
             try:
-                _write_tar(cast(IO[bytes], spool), root, found[: len(names)], names)
+                digests = _write_tar(cast(IO[bytes], spool), root, found[: len(names)], names)
                 if sealed and len(found) > len(names):
                     with open_inside(root, found[-1]) as mask:
                         target = store.put_stream(bucket_of(row), mask)
             except (OSError, UnsafePath) as error:
                 raise ToolRefused(f"{row.sample_id} changed while it was packed: {_reason(error)}") from None
             ref = store.put_stream(bucket_of(row), cast("IO[bytes]", spool), MEDIA_TYPE)  # type: ignore[arg-type]
+        images = len(row.files)
+        record = record_of(found[:images], digests[:images], partial(open_inside, root))
+        os.pwrite(looks.fileno(), record, number * len(record))
         return PackedSample(sample_id=row.sample_id, pack=ref, files=tuple(names), target=target)
 
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(THREADS) as pool, tempfile.TemporaryFile() as looks:
         checked = list(pool.map(find, rows))
         if faults := [fault for _, faults in checked for fault in faults]:
             more = f" and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
@@ -70,7 +77,8 @@ def pack_samples(
                 f"{len(faults)} files of the index cannot be packed: {'; '.join(faults[:_NAMED])}{more}. "
                 "Give paths of existing regular files relative to the dataset's folder."
             )
-        return PackList(samples=tuple(pool.map(pack, rows, (found for found, _ in checked))))
+        samples = tuple(pool.map(pack, rows, (found for found, _ in checked), range(len(rows))))
+        return PackList(samples=samples, looks=store.put_stream("sealed", looks))
 
 
 def opaque_names(files: Iterable[str]) -> tuple[str, ...]:
@@ -141,7 +149,24 @@ def _inside(root: Path, path: str) -> str:
     return real.relative_to(root).as_posix()
 
 
-def _write_tar(spool: IO[bytes], root: Path, found: Sequence[str], names: Sequence[str]) -> None:
+class _Hashed:
+    """A stream that is hashed while it is read."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._digest = stream, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._digest.update(data)
+        return data
+
+    def digest(self) -> bytes:
+        return self._digest.digest()
+
+
+def _write_tar(spool: IO[bytes], root: Path, found: Sequence[str], names: Sequence[str]) -> list[bytes]:
+    """The digest of each file."""
+    digests = []
     with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path, name in zip(found, names, strict=True):
             # Links were resolved before; one that appears since is refused here.
@@ -149,7 +174,10 @@ def _write_tar(spool: IO[bytes], root: Path, found: Sequence[str], names: Sequen
                 info = tarfile.TarInfo(name)
                 info.size = os.fstat(stream.fileno()).st_size
                 info.mode = 0o644
-                tar.addfile(info, stream)
+                hashed = _Hashed(stream)
+                tar.addfile(info, cast("IO[bytes]", hashed))
+                digests.append(hashed.digest())
+    return digests
 
 
 def _reason(error: Exception) -> str:

@@ -91,6 +91,8 @@ class LeakageReport(Contract):
     """Check -> number of offending pairs; every check that ran is named, also with 0."""
     pairs: tuple[tuple[str, str, str], ...] = ()
     """(check, sample, sample), the first of each."""
+    notes: tuple[str, ...] = ()
+    """What was compared and what was not, in sentences."""
 
 
 class DatasetLocked(Event):
@@ -125,6 +127,8 @@ class PackList(Contract):
     """Result of a `pack` job: one entry for each row of the index, in its order."""
 
     samples: tuple[PackedSample, ...]
+    looks: Ref | None = None
+    """`shared.looks.RECORD`s, one for each sample: digests and small images, to find copies by."""
 
 
 class ViewManifest(Contract):

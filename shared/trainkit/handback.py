@@ -1,13 +1,17 @@
-"""Work handed back: the same index without the samples that a later role could not use. Runs in the sandbox."""
+"""Work handed back: the same index without the samples that a later role could not use, or with patients joined.
+
+Runs in the sandbox.
+"""
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from shared.trainkit.collect import report
-from shared.trainkit.index import SPLITS, read_index, write_index
+from shared.trainkit.index import SPLITS, Row, read_index, write_index
+from shared.trainkit.split import split_by_patient, split_shares
 
 _RANK = {"test": 0, "val": 1, "train": 2}
 """Of two samples that must not stand on two sides, the one further back goes: the test set stays as it is."""
@@ -21,12 +25,7 @@ def leave_out(
     All others keep their side. Ends with a sentence and exit code 1 where nothing is left to work with.
     """
     folder = folder or Path()
-    try:
-        rows = read_index(folder / "index.jsonl")
-        meta = json.loads((folder / "index_meta.json").read_text(encoding="utf-8"))
-        before = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        _end(f"the earlier index is gone ({error.filename}); start a new run")
+    rows, meta, before = _earlier(folder)
     side = {row["sample_id"]: row["split"] for row in rows}
     wrong = dict(samples)
     for check, one, other in pairs:
@@ -49,6 +48,41 @@ def leave_out(
         counts[reason] = counts.get(reason, 0) + len(names)
     write_index(folder, kept, {**meta, "excluded_counts": counts})
     report(kept, before["found"], counts, before["layout"], before["warnings"], before["oddities"])
+
+
+def join_patients(pairs: Iterable[tuple[str, str]], folder: Path | None = None, **options: Any) -> None:
+    """Write the index in `folder` anew, split again so that the patients of each pair of samples stay on one side.
+
+    `options` are those of `split_by_patient` (seed, caps, balance). Ends with a sentence and exit code 1 where no split
+    is left that way.
+    """
+    folder = folder or Path()
+    rows, meta, before = _earlier(folder)
+    known = {row["sample_id"] for row in rows}
+    same = [(one, other) for one, other in pairs if one in known and other in known]
+    if not same:
+        _end("none of the pairs of samples that were handed back is in the index")
+    shares = split_shares(len({row["patient"] for row in rows}))
+    try:
+        split = split_by_patient(rows, same=same, **{**shares, **options})
+    except ValueError as error:
+        _end(f"patients that show the same images cannot be kept on one side: {error}")
+    said = (
+        f"{len(same)} pairs of patients who show the same image stay on one side, such as {same[0][0]} and {same[0][1]}"
+    )
+    write_index(folder, split, {**meta, "split_from": "made", "grouping_from": f"{meta['grouping_from']}; {said}"})
+    oddities = [*before["oddities"], said]
+    report(split, before["found"], meta["excluded_counts"], before["layout"], before["warnings"], oddities)
+
+
+def _earlier(folder: Path) -> tuple[list[Row], dict[str, Any], dict[str, Any]]:
+    """Rows, meta and report of the index that was handed back."""
+    try:
+        rows = read_index(folder / "index.jsonl")
+        meta = json.loads((folder / "index_meta.json").read_text(encoding="utf-8"))
+        return rows, meta, json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        _end(f"the earlier index is gone ({error.filename}); start a new run")
 
 
 def _end(problem: str) -> NoReturn:

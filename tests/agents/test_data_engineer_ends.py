@@ -192,6 +192,24 @@ def test_samples_that_are_handed_back_are_left_out_and_nothing_else_moves(bench:
     }
 
 
+def test_patients_who_show_the_same_image_are_kept_on_one_side(bench: Bench) -> None:
+    cases(bench, 10)
+    bench.run(brief(**SEGMENT))
+    before = {row["sample_id"]: row["split"] for row in bench.rows()}
+    trained = [name for name, split in before.items() if split == "train"]
+    tested = next(name for name, split in before.items() if split == "test")
+    merge = [[trained[0], tested], [trained[0], trained[1]]]
+    leakage = {"checks": {"near_duplicate": 1}, "pairs": [["near_duplicate", trained[0], tested]]}
+    end = bench.run(brief({"leakage": leakage, "merge": merge}, **SEGMENT))
+    assert end.tool == "submit_dataset"
+    after = {row["sample_id"]: row["split"] for row in bench.rows()}
+    assert after.keys() == before.keys() and set(after.values()) == {"train", "val", "test"}
+    assert len({after[name] for name in (trained[0], trained[1], tested)}) == 1
+    assert "2 pairs of patients who show the same image" in bench.meta()["grouping_from"]
+    with pytest.raises(UserError, match="cannot be kept on one side"):
+        bench.run(brief({"merge": [[one, other] for one in before for other in before]}, **SEGMENT))
+
+
 def test_work_handed_back_without_a_way_out(bench: Bench) -> None:
     with pytest.raises(UserError, match=r"model_trainer handed the dataset back: unusable samples. No sample is named"):
         bench.run(brief({"gates": {"test_patients": "1 patient"}}))

@@ -4,7 +4,8 @@ import hashlib
 
 import pytest
 
-from services.scorer.lock import Copies, check_and_seal, read_index
+from services.scorer.copies import Copies
+from services.scorer.lock import check_and_seal, read_index
 from shared.contracts.base import Ref
 from shared.contracts.data import Handoff, IndexMeta, IndexRow, PackedSample, PackList
 
@@ -58,7 +59,10 @@ def test_a_clean_index_seals_and_names_every_check() -> None:
         "same_study": 0,
         "same_file": 0,
         "same_content": 0,
+        "test_file_named_in_train": 0,
+        "near_duplicate": 0,
         "content_not_compared": 0,
+        "look_not_compared": 0,
     }
     assert sealed.counts == {
         "train": {"normal": 2, "covid": 2},
@@ -101,6 +105,9 @@ def plant(number: int, **changes: object) -> list[IndexRow]:
         (plant(4, patient="patient-100"), {"no_same_patient"}),
         (plant(6, study="study-101"), {"no_same_study"}),
         (plant(6, files=("images/106/1.png", "images/104/2.png")), {"no_same_file"}),
+        (plant(0, attributes={"prior": "images/106/7.png"}), set()),
+        (plant(0, attributes={"prior": ["see", {"x": "images/106/2.png"}]}), {"no_test_file_named_in_train"}),
+        (plant(0, attributes={"slope": "2.png"}), set()),
         (plant(6, sample_id="scan-107"), {"samples_unique"}),
         (plant(6, label=None), {"test_labelled"}),
         (plant(6, label=("normal", "covid")), {"test_labelled"}),
@@ -133,9 +140,31 @@ def test_a_leak_is_counted_and_its_first_pair_named() -> None:
 
 
 def test_an_exact_copy_found_in_the_packs_fails() -> None:
-    sealed = seal(clean(), copies=Copies(pairs=(("scan-100", "scan-106"),), not_compared=2))
+    sealed = seal(clean(), copies=Copies(pairs=(("scan-100", "scan-106"),), no_look=2))
     assert set(sealed.problems) == {"no_same_content"}
-    assert sealed.leakage.checks["content_not_compared"] == 2
+    assert sealed.leakage.checks["look_not_compared"] == 2
+    assert any(note.startswith("2 samples have no look") for note in sealed.leakage.notes)
+    assert sealed.leakage.pairs == (("same_content", "scan-100", "scan-106"),)
+    assert sealed.told.pairs == (("same_content", "scan-100", "[sealed]"),)
+
+
+def test_near_duplicates_ask_for_a_merge_only_where_the_split_was_made_here() -> None:
+    copies = Copies(near=(("scan-100", "scan-106"),), merge=(("scan-100", "scan-106"), ("scan-101", "scan-102")))
+    made, given = (
+        seal(clean(), copies=copies),
+        seal(clean(), META.model_copy(update={"split_from": "dataset"}), copies=copies),
+    )
+    assert not made.problems and not given.problems
+    assert (made.merge, given.merge) == (copies.merge, ())
+    assert made.leakage.pairs == (("near_duplicate", "scan-100", "scan-106"),)
+    assert made.leakage.checks["near_duplicate"] == given.leakage.checks["near_duplicate_in_given_split"] == 1
+    assert "1 near-duplicates cross the split that came with the dataset" in given.leakage.notes[-1]
+
+
+def test_contents_that_were_not_compared_are_told() -> None:
+    report = seal(clean(), copies=Copies(compared=False, no_look=10)).leakage
+    assert report.checks["content_not_compared"] == 10
+    assert report.notes[-1].startswith("Contents were not compared")
 
 
 def test_study_numbers_that_begin_anew_for_each_patient_are_no_leak() -> None:

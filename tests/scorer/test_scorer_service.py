@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from looking_alike import body, cropped, jpeg, png
 from scorer_world import PACKAGE, World, bucket_of, running, scored
 
-from services.scorer.copies import candidates, find_copies
+from services.scorer.copies import find_copies
 from services.tool_runner.packs import pack_samples
 from shared.bus import Bus
 from shared.contracts.data import DatasetLocked, IndexMeta, IndexRow, ViewManifest
 from shared.contracts.runs import AcceptableRange, RoleFailed, WorkReturned
+from shared.contracts.scoring import RunScored
 from shared.settings import Settings
 from shared.store import Store
 
@@ -75,7 +77,7 @@ async def test_from_prepared_to_useful_and_nothing_of_test_in_the_view(world: Wo
     result = await scored(world, acceptable=acceptable, metric="AUC")
     locked = await world.wait(DatasetLocked)
     assert (locked.locks, locked.patients) == (1, {"train": 16, "val": 6, "test": 30})
-    assert set(locked.leakage.checks.values()) == {0}
+    assert {name for name, count in locked.leakage.checks.items() if count} == {"look_not_compared"}
 
     seen = await asyncio.to_thread(world.store.get_bytes, locked.view)
     test = [row for row in world.rows if row.split == "test"]
@@ -96,7 +98,7 @@ async def test_from_prepared_to_useful_and_nothing_of_test_in_the_view(world: Wo
 
     assert result.level == "useful"
     assert (result.metric.name, result.metric.value, result.metric.n) == ("auc_macro", 1.0, 30)
-    assert {one.name for one in result.others} == {"balanced_accuracy", "accuracy", "f1_macro"}
+    assert {one.name for one in result.others} == {"balanced_accuracy", "accuracy", "f1_macro", "brier", "ece"}
     assert {one.name for one in result.controls} == {"majority", "constant", "permutation"}
     assert result.permutation_p is not None and result.permutation_p < 0.01
     assert (result.locks, result.scorings) == (1, 1)
@@ -164,6 +166,51 @@ async def test_an_exact_copy_is_returned_twice_and_then_ends_the_run(world: Worl
     assert [(event.end, event.gate) for event in failed] == [("failed_gate", "no_same_content")]
 
 
+def alike(world: World, split: str) -> None:
+    """Every sample becomes a picture; the first of train and the first of `split` are one, saved twice."""
+    for number, row in enumerate(world.rows):
+        (world.folder / row.files[0]).write_bytes(png(body(number, (64, 64))))
+    copy = next(row for row in world.rows if row.split == split)
+    (world.folder / copy.files[0]).write_bytes(jpeg(cropped(body(0, (64, 64)), 0.05), 80))
+
+
+async def test_a_near_duplicate_is_returned_once_and_then_holds_down_the_level(world: World) -> None:
+    alike(world, "test")
+    test = next(row for row in world.rows if row.split == "test").sample_id
+    await world.begin()
+    await world.prepare("1")
+    returned = await world.wait(WorkReturned)
+    assert isinstance(returned, WorkReturned)
+    assert (returned.sender, returned.target) == ("scorer", "data_engineer")
+    assert returned.evidence["merge"] == [["train/s1000", test]]
+    leakage = returned.evidence["leakage"]
+    assert leakage["pairs"] == [["near_duplicate", "train/s1000", test]] and leakage["notes"]
+    assert f"train/s1000 and {test}" in returned.reason
+    # Handed in again as it was: it is locked, the report says so, and nothing that is built on it counts.
+    await world.prepare("2")
+    locked = await world.wait(DatasetLocked)
+    assert isinstance(locked, DatasetLocked)
+    assert locked.leakage.checks["near_duplicate"] == 1
+    assert locked.leakage.pairs == (("near_duplicate", "train/s1000", "[sealed]"),)
+    await world.train()
+    result = await world.wait(RunScored)
+    assert isinstance(result, RunScored)
+    assert result.level == "ran"
+    assert [gate.name for gate in result.gates if not gate.passed] == ["no_near_duplicates"]
+    assert result.metric is not None
+
+
+async def test_near_duplicates_in_a_split_of_the_dataset_are_told_and_fail_nothing(world: World) -> None:
+    alike(world, "test")
+    world.meta = META.model_copy(update={"split_from": "dataset"})
+    result = await scored(world)
+    locked = await world.wait(DatasetLocked)
+    assert isinstance(locked, DatasetLocked)
+    assert locked.leakage.checks["near_duplicate_in_given_split"] == 1
+    assert "near-duplicates cross the split that came with the dataset" in locked.leakage.notes[-1]
+    assert result.level == "useful"
+
+
 async def test_locks_and_scorings_are_counted_and_an_old_preparation_moves_nothing(world: World) -> None:
     await scored(world)
     first = (await world.bus.state(world.run_id)).prepared
@@ -189,16 +236,17 @@ def test_copies_are_found_under_other_names_of_any_length(settings: Settings, tm
     store = Store.connect(settings)
     store.ensure_buckets()
     rows = dataset(tmp_path)
-    # A long or non-ASCII member name makes the tar larger than that of the same content under an opaque name.
     odd = f"scans/s1002/{'ü' * 60}/{'long' * 30}.png"
     (tmp_path / odd).parent.mkdir()
     for path in (odd, rows[30].files[0]):
         (tmp_path / path).write_bytes(b"copy" * 2125)
     rows[2] = rows[2].model_copy(update={"files": (odd,)})
     packs = pack_samples(tmp_path, rows, store, bucket_of)
-    assert packs.samples[2].pack.size > packs.samples[30].pack.size
-    assert find_copies(store, rows, packs).pairs == (("train/s1002", rows[30].sample_id),)
-    assert find_copies(store, rows, packs, limit=0).not_compared == len(candidates(rows, packs)) > 0
+    found = find_copies(store, rows, packs)
+    assert found.pairs == (("train/s1002", rows[30].sample_id),)
+    assert found.compared and found.no_look == len(rows)  # random bytes are no images
+    blind = find_copies(store, rows, packs.model_copy(update={"looks": None}))
+    assert not blind.compared and blind.no_look == len(rows)
 
 
 async def test_an_error_that_stays_ends_the_run_with_its_reason(world: World) -> None:

@@ -93,7 +93,11 @@ def test_right_answers_score_one_and_beat_every_control(made) -> None:
     found = measure(asked(made, answers(made[0], [nifti(mask) for mask in truths()])))
     assert all(gate.passed for gate in found.gates)
     assert (found.figures[0].value, found.figures[0].n, found.figures[0].patients) == (1.0, TEST, TEST)
-    assert found.per_class["liver"] == {"dice": 1.0, "n": TEST, "missed": 0, "invented": 0}
+    assert found.per_class["liver"] == {"dice": 1.0, "n": TEST, "missed": 0, "invented": 0, "nsd": 1.0, "hd95": 0.0}
+    assert [(one.name, one.value, one.low, one.high) for one in found.figures[1:]] == [
+        ("nsd", 1, 1, 1),
+        ("hd95", 0, 0, 0),
+    ]
     controls = {control.name: control for control in found.controls}
     assert set(controls) == {"mean_mask", "constant", "permutation"}
     # Livers stand in two places and spleens in two, each half of the time: a fixed mask gets one place right, or all
@@ -106,7 +110,7 @@ def test_right_answers_score_one_and_beat_every_control(made) -> None:
     assert found.permutation_p is not None and 1 / 120 <= found.permutation_p < 0.5
     assert "all 120 orders of 5 patients" in controls["permutation"].detail
     assert "the smallest possible 0.0083" in controls["permutation"].detail
-    assert found.details["left_out"] == 0 and len(found.details["rules"]) == 5
+    assert found.details["left_out"] == 0 and len(found.details["rules"]) == 7
     assert "s12" not in json.dumps([gate.evidence for gate in found.gates] + [c.detail for c in found.controls])
 
 
@@ -119,7 +123,11 @@ def test_a_figure_by_hand_with_a_missing_case(made) -> None:
     assert [gate.name for gate in failed] == ["all_cases_predicted"]
     assert failed[0].evidence == "1 of 5 cases have no prediction; 0 may fail"
     assert found.figures[0].value == pytest.approx((0.5 + 1 + 1 + 1 + 0) / 5)
-    assert found.per_class["spleen"] == {"dice": pytest.approx(3 / 5), "n": 5, "missed": 2, "invented": 0}
+    diagonal = float(np.linalg.norm(12 * np.linalg.norm(OBLIQUE[:3, :3], axis=0)))
+    surfaces = {"nsd": pytest.approx(3 / 5), "hd95": pytest.approx(2 / 5 * diagonal)}
+    assert found.per_class["spleen"] == {"dice": pytest.approx(3 / 5), "n": 5, "missed": 2, "invented": 0, **surfaces}
+    figures = {one.name: one.value for one in found.figures}
+    assert figures["nsd"] == pytest.approx(3.5 / 5) and figures["hd95"] == pytest.approx(1.5 / 5 * diagonal)
     assert [line["dice"] for line in found.cases] == pytest.approx([0.5, 1, 1, 1, 0])
     assert found.cases[0]["structures"] == {"liver": 1.0, "spleen": 0.0}
     assert found.cases[-1]["failed"] == "no prediction"

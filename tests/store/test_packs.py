@@ -6,11 +6,14 @@ import random
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from services.tool_runner.packs import opaque_names, pack_samples, unpack
 from shared.contracts.data import IndexRow, PackedSample, Split
 from shared.errors import ToolBroken, ToolRefused
+from shared.looks import FLAT, NOTHING, RECORD
 from shared.store import Store
 from shared.store.paths import UnsafePath
 
@@ -60,6 +63,24 @@ def test_packs_are_deterministic_and_keep_the_order(store: Store, dataset: Path,
     for sample in first.samples[:2]:
         unpack(sample, store, tmp_path / "out")
     assert _files(tmp_path / "out") == {path: (dataset / path).read_bytes() for path in SLICES}
+
+
+def test_every_sample_has_its_record_in_order(store: Store, dataset: Path) -> None:
+    Image.fromarray(np.arange(900, dtype=np.uint8).reshape(30, 30)).save(dataset / "real.png")
+    (dataset / "copy.png").write_bytes((dataset / "real.png").read_bytes())
+    rows = [
+        _row("a", "real.png"),
+        _row("b", *SLICES),
+        _row("c", *reversed(SLICES), split="test"),
+        _row("d", "copy.png", split="test", target="mask.nii.gz"),
+    ]
+    packs = pack_samples(dataset, rows, store, _bucket, with_targets=True)
+    assert packs.looks is not None and packs.looks.bucket == "sealed"
+    records = np.frombuffer(store.get_bytes(packs.looks), RECORD)
+    # The same contents have one digest, whatever they are called, in whatever order, and with a mask or without.
+    assert [len({tuple(records["content"][n]) for n in pair}) for pair in ((0, 3), (1, 2), (0, 1))] == [1, 1, 2]
+    assert records["kind"].tolist() == [FLAT, NOTHING, NOTHING, FLAT]
+    assert (records["look"][0] == records["look"][3]).all() and len(np.unique(records["look"][0])) > 20
 
 
 def test_test_samples_carry_nothing_of_their_names(store: Store, dataset: Path) -> None:

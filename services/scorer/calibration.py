@@ -1,0 +1,49 @@
+"""How far probabilities can be taken at their word.
+
+- Brier score: mean over cases of the squared differences between the probabilities and the truth (1 for the class that
+  it is, 0 for the others), summed over the classes: 0 is perfect, 2 the worst. With two classes it is twice the figure
+  that counts one class only.
+- Expected calibration error (ECE): cases in ten bins of equal width by their largest probability, (0, 0.1] to (0.9, 1];
+  the mean over the bins, weighed by their cases, of how far the share of right answers is from the mean probability.
+  Its interval lies high where there are few cases: chance alone parts the two.
+
+Lower is better for both. A case without a usable answer counts with equal probabilities, and as wrong.
+"""
+
+import numpy as np
+
+from services.scorer.metrics import Cases, Floats, Ints
+
+BINS = 10
+NAMES = ("brier", "ece")
+
+
+def draw_values(name: str, cases: Cases, weights: Floats) -> Floats:
+    """(draws,) from case weights (draws, n)."""
+    if name == "brier":
+        truth = np.eye(len(cases.classes))[cases.truth]
+        each = ((cases.scores - truth) ** 2).sum(axis=1)
+        return np.asarray((weights * each).sum(axis=1) / weights.sum(axis=1))
+    off = (cases.predicted == cases.truth) - cases.scores.max(axis=1)
+    members = np.eye(BINS)[_bins_of(cases)]
+    return np.asarray(np.abs((weights * off) @ members).sum(axis=1) / weights.sum(axis=1))
+
+
+def bins(cases: Cases) -> list[dict[str, float]]:
+    """The bins that hold cases: upper edge, cases, mean probability, share of right answers."""
+    sure, places = cases.scores.max(axis=1), _bins_of(cases)
+    right = cases.predicted == cases.truth
+    return [
+        {
+            "up_to": (place + 1) / BINS,
+            "n": float((places == place).sum()),
+            "probability": float(sure[places == place].mean()),
+            "right": float(right[places == place].mean()),
+        }
+        for place in np.unique(places)
+    ]
+
+
+def _bins_of(cases: Cases) -> Ints:
+    # A probability that a rounding error put a hair above an edge belongs below it.
+    return np.asarray(np.clip(np.ceil(cases.scores.max(axis=1) * BINS - 1e-6) - 1, 0, BINS - 1), dtype=np.int64)
