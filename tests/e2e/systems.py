@@ -20,7 +20,7 @@ from shared.contracts.base import Event
 from shared.contracts.events import decode_event
 from shared.contracts.runs import RunFinished
 from shared.contracts.tools import StartTraining
-from shared.contracts.transcript import Turn, decode_entry
+from shared.contracts.transcript import Call, Turn, decode_entry
 from shared.embedded import processes
 from shared.embedded.home import Home
 from shared.embedded.system import down, up
@@ -87,9 +87,20 @@ def recorded(running: Running, run_id: str, epochs: int) -> str:
         if isinstance(entry, Turn) and entry.calls[-1].name == StartTraining.tool:
             start = entry.calls[-1].model_copy(update={"arguments": {"command": entry.calls[-1].arguments["command"]}})
             entry = entry.model_copy(update={"calls": (*edits, start)})
+        if isinstance(entry, Turn) and entry.calls[-1].name == "submit_plan":
+            entry = entry.model_copy(update={"calls": (*entry.calls[:-1], _of_the_benchmark(entry.calls[-1]))})
         lines.append(entry.model_dump_json())
     # The id of a job tells the place of the call that started it.
     return re.sub(r"(-model_trainer-\d+)-\d+", rf"\1-{len(edits)}", "\n".join(lines))
+
+
+def _of_the_benchmark(plan: Call) -> Call:
+    """The plan without what it says of cards that other tests had registered: the next system does not have them."""
+    known = {path.stem for path in paths()}
+    refused = plan.arguments["refused"]
+    assert isinstance(refused, list)
+    kept = [card for card in refused if isinstance(card, dict) and card["dataset_id"] in known]
+    return plan.model_copy(update={"arguments": {**plan.arguments, "refused": kept}})
 
 
 class Watch:
