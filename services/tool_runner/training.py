@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -35,12 +36,7 @@ async def follow(bus: Bus, spec: JobSpec, path: Path) -> None:
             offset, rest = 0, b""
         if size <= offset:
             continue
-        try:
-            with path.open("rb") as handle:
-                handle.seek(offset)
-                chunk = handle.read(1 << 20)
-        except OSError:
-            continue
+        chunk = _read(path, offset)
         offset += len(chunk)
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
@@ -73,8 +69,22 @@ def remove_package(package: Path) -> None:
         package.rename(package.with_name(f"package.{time.time_ns()}.old"))
 
 
-def _size(path: Path) -> int:
+def _read(path: Path, offset: int) -> bytes:
+    """Up to 1 MiB of a regular file; nothing of what took its place: a link leads elsewhere, a pipe is waited for."""
     try:
-        return path.stat().st_size
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as handle:  # noqa: PTH123
+            if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+                return b""
+            handle.seek(offset)
+            return handle.read(1 << 20)
+    except OSError:
+        return b""
+
+
+def _size(path: Path) -> int:
+    """Of a regular file; 0 for anything else that a training may have put in its place."""
+    try:
+        found = path.lstat()
     except OSError:
         return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
