@@ -5,12 +5,12 @@ Runs in the sandbox.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from shared.trainkit.collect import report
-from shared.trainkit.index import SPLITS, Row, read_index, write_index
+from shared.trainkit.index import SPLITS, Row, labels_of, read_index, write_index
 from shared.trainkit.split import split_by_patient, split_shares
 
 _RANK = {"test": 0, "val": 1, "train": 2}
@@ -53,8 +53,9 @@ def leave_out(
 def join_patients(pairs: Iterable[tuple[str, str]], folder: Path | None = None, **options: Any) -> None:
     """Write the index in `folder` anew, split again so that the patients of each pair of samples stay on one side.
 
-    `options` are those of `split_by_patient` (seed, caps, balance). Ends with a sentence and exit code 1 where no split
-    is left that way.
+    Where that would leave a side without one of its classes, or no split at all, the earlier split is kept and a
+    warning says so: the scorer then states what crosses it. `options` are those of `split_by_patient` (seed, caps,
+    balance). Ends with a sentence and exit code 1 where no pair is in the index.
     """
     folder = folder or Path()
     rows, meta, before = _earlier(folder)
@@ -63,16 +64,28 @@ def join_patients(pairs: Iterable[tuple[str, str]], folder: Path | None = None, 
     if not same:
         _end("none of the pairs of samples that were handed back is in the index")
     shares = split_shares(len({row["patient"] for row in rows}))
+    pairs_said = f"{len(same)} pairs of patients who show the same image"
     try:
         split = split_by_patient(rows, same=same, **{**shares, **options})
+        problem = _lost(rows, split)
     except ValueError as error:
-        _end(f"patients that show the same images cannot be kept on one side: {error}")
-    said = (
-        f"{len(same)} pairs of patients who show the same image stay on one side, such as {same[0][0]} and {same[0][1]}"
-    )
+        split, problem = rows, str(error)
+    if problem:
+        said = f"{pairs_said} stay on two sides, such as {same[0][0]} and {same[0][1]}: kept on one side, {problem}"
+        warnings = [*before["warnings"], said]
+        report(rows, before["found"], meta["excluded_counts"], before["layout"], warnings, before["oddities"])
+        return
+    said = f"{pairs_said} stay on one side, such as {same[0][0]} and {same[0][1]}"
     write_index(folder, split, {**meta, "split_from": "made", "grouping_from": f"{meta['grouping_from']}; {said}"})
     oddities = [*before["oddities"], said]
     report(split, before["found"], meta["excluded_counts"], before["layout"], before["warnings"], oddities)
+
+
+def _lost(before: Sequence[Row], after: Sequence[Row]) -> str:
+    """Which class a side has no more; empty where each side has all that it had."""
+    had, has = ({(row["split"], name) for row in rows for name in labels_of(row)} for rows in (before, after))
+    gone = [f"{name} has no sample in {side}" for side, name in sorted(had - has) if side != "val"]
+    return ", ".join(gone)
 
 
 def _earlier(folder: Path) -> tuple[list[Row], dict[str, Any], dict[str, Any]]:

@@ -11,6 +11,9 @@ from data_engineer_bench import Bench, End, brief, picture, table, truncate, vol
 from services.data_engineer.role import ROLE
 from shared.contracts.runs import Infeasibility
 from shared.errors import UserError
+from shared.trainkit.handback import join_patients
+from shared.trainkit.index import read_index, write_index
+from shared.trainkit.split import split_by_patient
 
 SEGMENT = {"task": "organ_segmentation", "dimensions": 3, "metric": "dice", "card": "3D CT, images and masks"}
 
@@ -206,8 +209,38 @@ def test_patients_who_show_the_same_image_are_kept_on_one_side(bench: Bench) -> 
     assert after.keys() == before.keys() and set(after.values()) == {"train", "val", "test"}
     assert len({after[name] for name in (trained[0], trained[1], tested)}) == 1
     assert "2 pairs of patients who show the same image" in bench.meta()["grouping_from"]
-    with pytest.raises(UserError, match="cannot be kept on one side"):
-        bench.run(brief({"merge": [[one, other] for one in before for other in before]}, **SEGMENT))
+
+
+def test_where_nothing_is_left_to_divide_the_split_stays_and_that_is_said(bench: Bench) -> None:
+    cases(bench, 10)
+    bench.run(brief(**SEGMENT))
+    before = {row["sample_id"]: row["split"] for row in bench.rows()}
+    end = bench.run(brief({"merge": [[one, other] for one in before for other in before]}, **SEGMENT))
+    assert end.tool == "submit_dataset"
+    assert {row["sample_id"]: row["split"] for row in bench.rows()} == before
+    told = json.loads((bench.work / "report.json").read_text())
+    (said,) = [text for text in told["warnings"] if "stay on two sides" in text]
+    assert "patient" in said
+
+
+def test_a_class_is_not_lost_by_joining_patients(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # as in a workspace
+    rows = [
+        {"sample_id": f"{label}{n}", "patient": f"{label}{n}", "label": label, "files": [f"{label}{n}.png"]}
+        for label in "ab"
+        for n in range(10)
+    ]
+    split = split_by_patient(rows, seed=1)
+    meta = {"task": "diagnosis", "dimensions": 2, "label_names": ["a", "b"], "grouping": "inferred"}
+    write_index(tmp_path, split, meta | {"grouping_from": "files", "split_from": "made"})
+    told = {"found": 20, "layout": "", "warnings": [], "oddities": []}
+    (tmp_path / "report.json").write_text(json.dumps(told))
+    join_patients([("a0", f"a{n}") for n in range(1, 10)], tmp_path, seed=1)
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert "a has no sample in test" in said["warnings"][0] or "a has no sample in train" in said["warnings"][0]
+    assert [row["split"] for row in read_index(tmp_path / "index.jsonl")] == [row["split"] for row in split]
 
 
 def test_work_handed_back_without_a_way_out(bench: Bench) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
 from services.gateway.items import Item
 from services.gateway.live import RunView
@@ -34,7 +34,7 @@ PATIENTS = 24
 
 
 def photographs(folder: Path) -> Path:
-    """Two photographs of each patient: a low grade is a round spot, a high grade a jagged one."""
+    """Two photographs of each patient: a low grade is a round spot, a high grade a jagged one, on skin of its own."""
     chance = random.Random(5)
     for patient in range(PATIENTS):
         grade = ("low_grade", "high_grade")[patient % 2]
@@ -48,6 +48,11 @@ def photographs(folder: Path) -> Path:
                 draw.regular_polygon((x, y, size), 3, rotation=chance.randint(0, 119), fill=colour)
             else:
                 draw.ellipse((x - size, y - size, x + size, y + size), fill=colour)
+            # No two patches of skin, and no two spots, have the same pattern.
+            pattern = Image.frombytes("L", (24, 24), chance.randbytes(24 * 24)).resize(
+                (96, 96), Image.Resampling.BICUBIC
+            )
+            image = ImageChops.add(image, Image.merge("RGB", [pattern] * 3), scale=1, offset=-128)
             image = image.filter(ImageFilter.GaussianBlur(1))
             image.save(folder / grade / f"P{patient:03}_{number}.{'png' if number == 1 else 'jpg'}")
     return folder
