@@ -22,14 +22,12 @@ from services.scorer.scoring import score
 from shared.bus import Bus
 from shared.contracts.base import SEGMENTATIONS, AgentName, Event
 from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexMeta, IndexRow, PackList
-from shared.contracts.runs import RoleFailed, WorkReturned
+from shared.contracts.runs import MAX_RETURNS, RoleFailed, WorkReturned
 from shared.contracts.scoring import Gate, RunScored
 from shared.contracts.state import RunState
 from shared.contracts.training import JobFinished, JobKind, JobSpec, TrainingFinished
 from shared.store import Store
 
-RETURNS = 2
-"""Times that work goes back to the same role before the run ends."""
 MERGES = 500
 """Pairs that a returned dataset names at most."""
 
@@ -105,7 +103,7 @@ class Scorer:
             await self._give_back(event, prepared, "data_engineer", reason, evidence)
             return
         returned = state.returned.get("scorer>data_engineer", 0)
-        if sealed.merge and returned < RETURNS and not await self._asked_to_merge(event.run_id):
+        if sealed.merge and returned < MAX_RETURNS and not await self._asked_to_merge(event.run_id):
             pairs = [list(pair) for pair in sealed.leakage.pairs if pair[0] == "near_duplicate"]
             merge: list[JsonValue] = [list(pair) for pair in sealed.merge[:MERGES]]
             reason = (
@@ -256,7 +254,7 @@ class Scorer:
     ) -> None:
         """Return the work, or end the run when it has been returned often enough."""
         state = await self.bus.state(event.run_id)
-        if state.returned.get(f"scorer>{target}", 0) >= RETURNS:
+        if state.returned.get(f"scorer>{target}", 0) >= MAX_RETURNS:
             gates = evidence.get("gates")
             gate = next(iter(gates), None) if isinstance(gates, dict) else None
             await self._fail(event, prepared, gate=gate or "dataset_lockable", reason=reason)

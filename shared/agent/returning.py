@@ -6,12 +6,9 @@ from shared.agent.brief import Brief
 from shared.agent.calls import submit
 from shared.agent.role import Facts, Submission
 from shared.contracts.base import AGENTS, AgentName, Event, Spent
-from shared.contracts.runs import ReturnedWork, WorkReturned
+from shared.contracts.runs import MAX_RETURNS, ReturnedWork, WorkReturned
 from shared.contracts.state import RunState
 from shared.contracts.transcript import Call
-
-RETURNS = 2
-"""Times that one role may hand work back to another; after that it has to end on its own."""
 
 
 def return_work(sender: AgentName) -> Submission:
@@ -34,7 +31,7 @@ def return_work(sender: AgentName) -> Submission:
             return [f"work goes back to a role before yours ({', '.join(earlier)}), not to {answer.target}"]
         returned = facts.get("returned")
         times = returned.get(f"{sender}>{answer.target}", 0) if isinstance(returned, dict) else 0
-        if isinstance(times, int) and times >= RETURNS:
+        if isinstance(times, int) and times >= MAX_RETURNS:
             return [f"you have handed work back to {answer.target} {times} times, which is the most; end it yourself"]
         return []
 

@@ -143,6 +143,10 @@ class Infeasible(Event):
     spent: Spent = Spent()
 
 
+MAX_RETURNS = 2
+"""Times that one role or the scorer may hand work back to the same role; after that it has to end on its own."""
+
+
 class WorkReturned(Event):
     """A later role hands work back with the evidence; at most two a pair of roles."""
 

@@ -5,9 +5,9 @@ import pytest
 from services.model_trainer.playbook import playbook as train
 from services.model_trainer.role import ROLE as TRAINER
 from services.module_architect.role import ROLE as ARCHITECT
-from shared.agent.returning import RETURNS, faulty_samples, return_work
+from shared.agent.returning import faulty_samples, return_work
 from shared.contracts.base import Spent
-from shared.contracts.runs import ReturnedWork
+from shared.contracts.runs import MAX_RETURNS, ReturnedWork
 from shared.contracts.state import RunState, fold
 from shared.errors import UserError
 from shared.trainkit.checks import DataProblems, Problem
@@ -33,7 +33,7 @@ def test_only_a_role_before_ones_own_can_be_given_work() -> None:
 
 def test_work_is_handed_back_twice_at_most() -> None:
     check = return_work("model_trainer").check
-    facts = {"returned": {"model_trainer>data_engineer": RETURNS}}
+    facts = {"returned": {"model_trainer>data_engineer": MAX_RETURNS}}
     assert "2 times" in check(returned("data_engineer"), facts, brief("model_trainer"))[0]
     assert check(returned("module_architect"), facts, brief("model_trainer")) == []
 

@@ -16,6 +16,7 @@ from shared.contracts.runs import RunFinished
 from shared.contracts.state import fold
 from shared.errors import UserError
 from tests.e2e.conftest import Running
+from tests.e2e.fetching import fetch
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -73,13 +74,8 @@ def test_no_later_role_has_seen_the_test_set(running: Running, main_job) -> None
 
 def test_the_package_predicts_alone(running: Running, main_job, tmp_path: Path) -> None:
     from m3bench.cc_ccii import new_scan
-    from services.gateway.cli import fetch_run
 
-    os.environ["M3_GATEWAY_URL"] = running.system.settings.gateway_url
-    try:
-        fetch_run(main_job["run_id"], tmp_path / "model")
-    finally:
-        del os.environ["M3_GATEWAY_URL"]
+    fetch(running, main_job["run_id"], tmp_path / "model")
     new_scan(tmp_path / "scan", "NCP", 77)
     case, isolation = predict_alone(
         tmp_path / "model" / "package", tmp_path / "scan", tmp_path / "out", running.system.settings.runner_uid

@@ -19,6 +19,7 @@ from shared.contracts.runs import WorkReturned
 from shared.contracts.state import RunState, fold
 from shared.store import Store
 from tests.e2e.conftest import Running
+from tests.e2e.fetching import fetch
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -121,8 +122,6 @@ def test_scans_that_cannot_be_trained_on_come_back_and_are_left_out(running: Run
 
 
 def test_the_package_keeps_the_grid_of_a_new_scan(running: Running, job: dict[str, Any], tmp_path: Path) -> None:
-    from tests.e2e.fetching import fetch
-
     fetch(running, job["run_id"], tmp_path / "model")
     replicas.make("btcv", tmp_path / "new", size="tiny", seed=12, patients=4, workers=1)
     scan = next((tmp_path / "new" / "Training" / "img").glob("img*.nii.gz"))
