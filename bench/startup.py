@@ -77,7 +77,9 @@ def _ready_seconds(system: System, home: Home) -> float:
     """A second replica of the agent beside the running ones, from exec to its ready file."""
     ready = home.run / "bench.ready"
     ready.unlink(missing_ok=True)
-    env = dict(os.environ) | environment(home, AGENT, system.settings) | {"M3_READY_FILE": str(ready)}
+    remembered = home.recall()
+    assert remembered
+    env = dict(os.environ) | environment(home, AGENT, system.settings, remembered) | {"M3_READY_FILE": str(ready)}
     began = time.monotonic()
     with (home.logs / "bench.log").open("ab") as log:
         process = subprocess.Popen([sys.executable, "-m", f"services.{AGENT}"], env=env, stdout=log, stderr=log)

@@ -132,7 +132,7 @@ def _register(gateway: Gateway, replica: Path) -> None:
 
 
 def _predict(system: System, run_id: str, seed: int) -> None:
-    from m3bench.cc_ccii import new_scan
+    from m3bench.datasets.cc_ccii import new_scan
 
     folder = system.home.root / "demo" / run_id
     package, scan = folder / "model" / "package", folder / "new_scan"

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -20,20 +21,20 @@ LAYOUTS = ("paper", "distributed")
 
 GENERATORS: Mapping[str, str] = {
     # Card id -> module with a `REPLICA`. A replica is registered by one line here.
-    "btcv": "m3bench.btcv",
-    "covid19": "m3bench.covid19",
-    "oasis": "m3bench.oasis",
-    "verse": "m3bench.verse",
-    "instance2022": "m3bench.instance",
-    "msd-pancreas": "m3bench.msd_pancreas",
-    "adni": "m3bench.adni",
-    "braingenome": "m3bench.braingenome",
-    "cc-ccii": "m3bench.cc_ccii",
-    "ct-rate": "m3bench.ct_rate",
-    "iu-xray": "m3bench.iu_xray",
-    "chestx-det10": "m3bench.chestx_det10",
-    "ct-kidney": "m3bench.ct_kidney",
-    "kneemri": "m3bench.kneemri",
+    "btcv": "m3bench.datasets.btcv",
+    "covid19": "m3bench.datasets.covid19",
+    "oasis": "m3bench.datasets.oasis",
+    "verse": "m3bench.datasets.verse",
+    "instance2022": "m3bench.datasets.instance",
+    "msd-pancreas": "m3bench.datasets.msd_pancreas",
+    "adni": "m3bench.datasets.adni",
+    "braingenome": "m3bench.datasets.braingenome",
+    "cc-ccii": "m3bench.datasets.cc_ccii",
+    "ct-rate": "m3bench.datasets.ct_rate",
+    "iu-xray": "m3bench.datasets.iu_xray",
+    "chestx-det10": "m3bench.datasets.chestx_det10",
+    "ct-kidney": "m3bench.datasets.ct_kidney",
+    "kneemri": "m3bench.datasets.kneemri",
 }
 
 
@@ -60,6 +61,18 @@ class Replica:
     megabytes: Mapping[str, float]
     """Size -> megabytes on disk, rounded up: what must be free before anything is written."""
     unit: str = "patients"
+
+
+@dataclass(frozen=True)
+class Made:
+    """One replica that is on the disk now."""
+
+    key: str
+    folder: Path
+    truth: Path
+    files: int
+    megabytes: float
+    seconds: float
 
 
 class Mapper(Protocol):
@@ -105,22 +118,16 @@ def make(
     before anything is written; an interrupted call leaves no dataset.
     """
     key, replica = find(name)
-    if size not in replica.patients:
-        raise ReplicaError(f"there is no size {size!r} of {key}; there are: {', '.join(replica.patients)}")
-    if layout not in LAYOUTS:
-        raise ReplicaError(f"there is no layout {layout!r}; there are: {', '.join(LAYOUTS)}")
-    if patients is not None and patients < 4:
-        raise ReplicaError(f"at least 4 {replica.unit} are needed for train, val and test parts")
+    _check_choice(key, replica, size, layout, patients)
     folder = folder.absolute()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ReplicaError(f"{folder} exists and is not an empty folder; name a new one")
+    _check_empty(folder)
     truth = folder.with_name(folder.name + ".truth.json")
     if truth.exists():
         raise ReplicaError(
             f"{truth} is there already, from an earlier replica; name another folder or remove that file"
         )
     count = patients or replica.patients[size]
-    _need_space(folder, replica.megabytes[size] * count / replica.patients[size])
+    _check_space(folder, _megabytes(replica, size, patients))
     if workers is None:
         # Starting processes takes longer than a few scans.
         workers = 1 if count < 20 else min(4, os.cpu_count() or 1)
@@ -141,11 +148,56 @@ def make(
     return truth
 
 
-def _need_space(folder: Path, megabytes: float) -> None:
-    there = next(parent for parent in folder.parents if parent.is_dir())
+def make_all(
+    folder: Path, *, size: str = "tiny", seed: int = 0, patients: int | None = None, layout: str = "paper"
+) -> Iterator[Made]:
+    """Write every replica into `<folder>/<card id>`, the truth of each beside it; yields one after the other.
+
+    `patients` is in each replica's own unit. Raises ReplicaError before anything is written. Where it is interrupted,
+    the replicas that are there are whole.
+    """
+    found = [find(key) for key in sorted(GENERATORS)]
+    for key, replica in found:
+        _check_choice(key, replica, size, layout, patients)
+    folder = folder.absolute()
+    _check_empty(folder)
+    _check_space(folder, sum(_megabytes(replica, size, patients) for _, replica in found))
+    for key, _ in found:
+        yield measured(key, folder / key, size=size, seed=seed, patients=patients, layout=layout)
+
+
+def measured(name: str, folder: Path, *, size: str, seed: int, layout: str, patients: int | None = None) -> Made:
+    """`make`, and what it took."""
+    began = time.monotonic()
+    truth = make(name, folder, size=size, seed=seed, patients=patients, layout=layout)
+    seconds = time.monotonic() - began
+    sizes = [entry.stat().st_size for entry in folder.rglob("*") if entry.is_file()]
+    return Made(find(name)[0], folder, truth, len(sizes), sum(sizes) / 1e6, seconds)
+
+
+def _megabytes(replica: Replica, size: str, patients: int | None) -> float:
+    return replica.megabytes[size] * (patients or replica.patients[size]) / replica.patients[size]
+
+
+def _check_choice(key: str, replica: Replica, size: str, layout: str, patients: int | None) -> None:
+    if size not in replica.patients:
+        raise ReplicaError(f"there is no size {size!r} of {key}; there are: {', '.join(replica.patients)}")
+    if layout not in LAYOUTS:
+        raise ReplicaError(f"there is no layout {layout!r}; there are: {', '.join(LAYOUTS)}")
+    if patients is not None and patients < 4:
+        raise ReplicaError(f"at least 4 {replica.unit} are needed for train, val and test parts")
+
+
+def _check_empty(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ReplicaError(f"{folder} exists and is not an empty folder; name a new one")
+
+
+def _check_space(folder: Path, megabytes: float) -> None:
+    there = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
     free = shutil.disk_usage(there).free / 1e6
     if free < megabytes:
         raise ReplicaError(
-            f"the replica needs about {megabytes:.0f} MB and {there} has {free:.0f} MB free; "
+            f"this needs about {megabytes:.0f} MB and {there} has {free:.0f} MB free; "
             "make room, choose a smaller size, or name a folder on another disk"
         )

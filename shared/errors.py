@@ -2,7 +2,8 @@
 
 M3Error
 ├── UserError            the person can mend it; the message says how (HTTP 4xx, exit code 2)
-│   └── NotFound         no such run, dataset or artifact (HTTP 404)
+│   ├── NotFound         no such run, dataset or artifact (HTTP 404)
+│   └── DataUnusable     the dataset cannot be had as it was given; the run fails the gate dataset_available
 ├── ToolRefused          the core can mend it; the text goes back as the tool's result
 ├── ToolBroken           we have to mend it (disk full, GPU gone); ends the role's work
 ├── Unavailable          a server does not answer just now; whoever handles a message keeps it and tries again
@@ -24,6 +25,10 @@ class UserError(M3Error):
 
 class NotFound(UserError):
     """What was named does not exist."""
+
+
+class DataUnusable(UserError):
+    """The run's dataset cannot be unpacked or reached; the message says what is wrong with it and what to do."""
 
 
 class ToolRefused(M3Error):

@@ -3,9 +3,11 @@
 A *look* is one sample at a glance: 4096 bytes. A picture becomes (64, 64), rows and columns; a volume or a stack of
 slices (16, 16, 16), slices first. Values 0..255 span the 1st to 99th percentile, so that brightness, contrast and dtype
 do not count. Proportions are not kept: what counts is the place relative to the whole, which resampling leaves alone.
-The `pack` job makes them (`services/tool_runner/fingerprints.py`), the scorer compares them.
+The `pack` job makes them, in the sandbox (`services/tool_runner/look_program.py`), the scorer compares them.
 """
 
+import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,11 @@ NOTHING, FLAT, SOLID = 0, 2, 3
 """Of what kind a look is: none could be made, a picture, a volume."""
 RECORD = np.dtype([("content", "u1", 32), ("kind", "u1"), ("look", "u1", LENGTH)])
 """`content` is the SHA-256 over the sorted SHA-256s of the sample's images: equal for copies under other names."""
+
+
+def content_of(digests: Iterable[bytes]) -> bytes:
+    """The `content` of a record, from the SHA-256s of the sample's images."""
+    return hashlib.sha256(b"".join(sorted(digests))).digest()
 
 
 def grid_of(kind: int, look: npt.NDArray[Any]) -> npt.NDArray[Any]:

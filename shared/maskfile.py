@@ -173,7 +173,7 @@ def _picture_values(stream: BinaryIO) -> Iterator[npt.NDArray[Any]]:
     from PIL import Image
 
     stream.seek(0)
-    with Image.open(stream) as image:
+    with Image.open(stream, formats=PICTURES) as image:
         stored = np.asarray(image)
     if stored.ndim == 3:
         grey, others = stored[..., 0], stored[..., 1:3] if stored.shape[2] > 2 else stored[..., :0]

@@ -7,11 +7,12 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from shared.trainkit.folders import ID_NAME, PLAIN_NAME
+from shared.trainkit.patients import COLUMN
 
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".nii", ".nii.gz", ".dcm", ".npy", ".mha", ".nrrd", ".pt"}
 VOLUMES = {".nii", ".nii.gz", ".npy", ".mha", ".nrrd", ".pt"}
 _SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev"}
-_PATIENT = r"patient|subject|\bptid\b|person|participant|\bmrn\b|case_?id|exam_?id"
+_PATIENT = re.compile(rf"{COLUMN.pattern}|case_?id|exam_?id", re.IGNORECASE)
 _LABEL = r"label|class|diag|group|target|category|finding|grade|status|outcome"
 _FILE = r"path|file|image|volume|scan|slice|\bid\b|name"
 
@@ -161,7 +162,7 @@ def patient_column_of(tables: Mapping[str, Any], names: set[str]) -> str | None:
     """The table and column whose values are the names of patient folders."""
     for path, table in tables.items():
         for name, column in columns_of(table).items():
-            if re.search(_PATIENT, name, re.IGNORECASE) and values_of(column) & names:
+            if _PATIENT.search(name) and values_of(column) & names:
                 return f"column {name!r} of {PurePosixPath(path).name}"
     return None
 
@@ -186,7 +187,7 @@ def table_layout(data: Mapping[str, Any], dimensions: int, tables: Mapping[str, 
         file = _file_column(columns, named, stems, label)
         if not label or not file:
             continue
-        patient = next((name for name in columns if re.search(_PATIENT, name, re.IGNORECASE) and name != file), "")
+        patient = next((name for name in columns if _PATIENT.search(name) and name != file), "")
         split = next(
             (name for name in columns if re.fullmatch(r"split|set|partition|fold_?type", name, re.IGNORECASE)), ""
         )

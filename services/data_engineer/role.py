@@ -11,6 +11,7 @@ from shared.contracts.data import DatasetPrepared, Handoff, IndexMeta, PreparedD
 from shared.contracts.runs import Infeasibility, Infeasible
 from shared.contracts.state import RunState
 from shared.contracts.tools import (
+    CheckDataset,
     CopyFiles,
     EditFiles,
     ListFiles,
@@ -77,6 +78,7 @@ ROLE = Role(
     tools=(
         PreviewDirs,
         PreviewFiles,
+        CheckDataset,
         ListFiles,
         ReadFiles,
         CopyFiles,

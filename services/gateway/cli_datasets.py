@@ -1,5 +1,6 @@
 """Commands about datasets and their cards."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from services.gateway.console import connect, out, progress
+from services.gateway.dataset_check import examine, show
 from services.gateway.upload import upload
 from shared.contracts.cards import parse_card
 from shared.contracts.runs import DataCard
@@ -54,6 +56,24 @@ def add(
     out.print(f"registered: {', '.join(answer['dataset_ids'])}")
     if answer["resumed"]:
         out.print(f"woken: {', '.join(answer['resumed'])}")
+
+
+@app.command("check")
+def check(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The dataset's folder; it is only read.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything that was found as JSON.")] = False,
+) -> None:
+    """Look at a dataset before anything is trained on it; needs no running system, and changes nothing.
+
+    Exit codes: 0 no errors, 1 errors found, 2 wrong input, 3 not checked (no sandbox works here).
+    """
+    found = examine(folder.expanduser())
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        show(folder, found)
+    if found["errors"]:
+        raise typer.Exit(1)
 
 
 @app.command("list")

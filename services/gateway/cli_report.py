@@ -24,6 +24,9 @@ def report(
         Literal["text", "html", "card", "all"] | None,
         typer.Option("--format", help="text if it is printed, all if it is written."),
     ] = None,
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, max=600, help="For the pictures of test cases in HTML; 0: none.")
+    ] = 120,
 ) -> None:
     """The result of a run with its evidence: as text, as one HTML page, as a model card."""
     form = form or ("all" if output else "text")
@@ -34,13 +37,13 @@ def report(
         if output:
             output.mkdir(parents=True, exist_ok=True)
             for one in forms:
-                _write(gateway, run_id, one, output / FILES[one])
+                _write(gateway, run_id, one, output / FILES[one], wait)
                 out.print(str(output / FILES[one]), highlight=False, soft_wrap=True, markup=False)
         else:
             with tempfile.TemporaryDirectory() as scratch:
-                _write(gateway, run_id, forms[0], Path(scratch) / "report")
+                _write(gateway, run_id, forms[0], Path(scratch) / "report", wait)
                 print((Path(scratch) / "report").read_text(encoding="utf-8"), end="")
 
 
-def _write(gateway: Gateway, run_id: str, form: str, target: Path) -> None:
-    whole(gateway, f"/runs/{run_id}/report?format={form}", target, form)
+def _write(gateway: Gateway, run_id: str, form: str, target: Path, wait: float) -> None:
+    whole(gateway, f"/runs/{run_id}/report?format={form}&wait={wait:g}", target, form, wait + 30)

@@ -67,8 +67,9 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f")] = False,
 ) -> None:
     """The end of a service's log."""
+    from shared.contracts.base import SERVICES
     from shared.embedded.processes import tail
-    from shared.embedded.system import SERVERS, SERVICES
+    from shared.embedded.system import SERVERS
 
     if service not in (*SERVERS, *SERVICES):
         raise UserError(f"There is no service {service!r}. There are: {', '.join((*SERVERS, *SERVICES))}.")

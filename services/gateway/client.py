@@ -112,10 +112,11 @@ class Gateway:
                 raise Unreachable(f"The gateway at {self.url} is gone. The run goes on: `m3builder watch {run_id}`.")
             time.sleep(0.5)
 
-    def download(self, path: str, target: Path) -> Iterator[tuple[int, int]]:
-        """Write the answer to `target`; yields (bytes so far, bytes in all)."""
+    def download(self, path: str, target: Path, patience: float = 30) -> Iterator[tuple[int, int]]:
+        """Write the answer to `target`; yields (bytes so far, bytes in all). `patience`: seconds until it begins."""
         try:
-            with self._http.stream("GET", path) as answer, target.open("wb") as file:
+            timeout = httpx.Timeout(patience, connect=3)
+            with self._http.stream("GET", path, timeout=timeout) as answer, target.open("wb") as file:
                 if answer.is_error:
                     answer.read()
                     _raise(answer)

@@ -38,13 +38,13 @@ def fetch_run(run_id: str, folder: Path) -> bool:
     return told.package is not None
 
 
-def whole(gateway: Gateway, path: str, target: Path, what: str) -> None:
+def whole(gateway: Gateway, path: str, target: Path, what: str, patience: float = 30) -> None:
     """Write an answer of the gateway to `target`, which appears when it is complete."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with progress(what) as bar:
             task = bar.add_task(what)
-            for done, total in gateway.download(path, temporary):
+            for done, total in gateway.download(path, temporary, patience):
                 bar.update(task, completed=done, total=total or None)
         temporary.replace(target)
     finally:

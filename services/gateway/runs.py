@@ -110,10 +110,16 @@ async def get_trace(run_id: Run, parts: Known) -> Trace:
 
 @router.get("/runs/{run_id}/report", tags=["runs"], response_class=PlainTextResponse)
 async def get_report(
-    run_id: Run, parts: Known, form: Annotated[Literal["text", "html", "card"], Query(alias="format")] = "text"
+    run_id: Run,
+    parts: Known,
+    form: Annotated[Literal["text", "html", "card"], Query(alias="format")] = "text",
+    wait: Annotated[float, Query(ge=0, le=600)] = 20,
 ) -> Response:
-    """The result with its evidence, as far as the run got. `card` is Markdown and names no test sample, others do."""
-    facts = await gather(parts, run_id)
+    """The result with its evidence, as far as the run got. `card` is Markdown and names no test sample, others do.
+
+    `html` has pictures of test cases, for which it waits at most `wait` seconds.
+    """
+    facts = await gather(parts, run_id, wait if form == "html" else None)
     if form == "html":
         return HTMLResponse(page(facts), headers={"Content-Security-Policy": POLICY})
     if form == "card":

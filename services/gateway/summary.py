@@ -127,7 +127,7 @@ def _model(state: RunState) -> Iterable[tuple[str, str]]:
             "Training",
             (
                 f"{duration(state.trained.seconds)}, {_counted(state.trained.attempts, 'attempt')}"
-                + (f"; validation {_short(figures, 160)}" if figures else "")
+                + (f"; on validation, by its own word: {_short(figures, 160)}" if figures else "")
             ),
         )
 

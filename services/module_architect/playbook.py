@@ -99,11 +99,12 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
         "batch_size": batch,
         "metric": plan.metric,
     }
-    network = f"MONAI UNet, width {width}, {units} residual units a level, {plan.dimensions}D"
+    network = f"MONAI UNet (SegResNet with a GPU and the time for it), width {width}, {plan.dimensions}D"
+    lesions = plan.task == "anomaly_detection"
     module = AssembledModule(
         template=plan.task,
         model="nnU-Net v2 as it plans itself" if engine == "nnunet" else network,
-        loss="Dice and cross-entropy",
+        loss=f"{'overlap with the lesions that a batch has' if lesions else 'Dice'} and cross-entropy",
         augmentation="small rotation, scale and intensity; flips only where no structure has a side",
         input_shape=(1, *patch_shape(measured, plan.dimensions, min(patch, image))),
         notes=(
@@ -117,6 +118,7 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
 FITS: dict[TaskKind, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]] = {
     "diagnosis": diagnosis,
     "organ_segmentation": segmentation,
+    "anomaly_detection": segmentation,
 }
 
 

@@ -13,6 +13,7 @@ from shared.contracts.base import Event, Spent
 from shared.contracts.modules import AssembledModule, ModuleAssembled
 from shared.contracts.state import RunState
 from shared.contracts.tools import (
+    CheckDataset,
     CopyFiles,
     EditFiles,
     ListFiles,
@@ -60,6 +61,7 @@ ROLE = Role(
         RunScript,
         PreviewDirs,
         PreviewFiles,
+        CheckDataset,
         ViewImage,
     ),
     submissions=(

@@ -16,6 +16,8 @@ from services.scorer.metrics import Cases, Floats, Ints
 
 BINS = 10
 NAMES = ("brier", "ece")
+TOP = {"brier": 2.0, "ece": 1.0}
+"""The worst that each can be."""
 
 
 def draw_values(name: str, cases: Cases, weights: Floats) -> Floats:

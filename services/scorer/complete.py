@@ -1,18 +1,25 @@
 """Can an index be trained on and scored at all? Pure: rows and packs in, gates out."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from services.scorer.text.tokens import words
 from shared.contracts.base import SEGMENTATIONS, TaskKind
 from shared.contracts.data import IndexMeta, IndexRow, PackedSample, PackList
 from shared.contracts.scoring import Gate
+from shared.reporttext import MAX_CHARACTERS
 
 SHOWN = 5
 """Offenders named in a gate's sentence."""
 MAX_VALUE = 2**31 - 1
 """Of a label in a mask."""
+PASSAGE = 5
+"""So many words in a row are taken for a quotation."""
+
+_PATH = re.compile(r"\s*(?:\S+[/\\]\S*|\S+\.[A-Za-z]\w{0,4})\s*")
 
 
 def label_of(row: IndexRow) -> str | None:
@@ -38,7 +45,12 @@ def complete(
         passed=test_patients >= 2,
         evidence=f"{test_patients} patients in test, at least 2 are needed for an interval",
     )
-    of_task = _masks(rows, meta, packs, damaged) if meta.task in SEGMENTATIONS else _classes(rows, meta)
+    if meta.task in SEGMENTATIONS:
+        of_task = _masks(rows, meta, damaged)
+    elif meta.task == "report_generation":
+        of_task = _reports(rows)
+    else:
+        of_task = _classes(rows, meta)
     telling = _telling_attributes(rows, meta.label_names)
     return (
         _gate("samples_unique", repeated, "sample ids stand in several rows"),
@@ -66,12 +78,11 @@ def _classes(rows: Sequence[IndexRow], meta: IndexMeta) -> tuple[Gate, ...]:
     )
 
 
-def _masks(rows: Sequence[IndexRow], meta: IndexMeta, packs: PackList, damaged: Mapping[str, str]) -> tuple[Gate, ...]:
+def _masks(rows: Sequence[IndexRow], meta: IndexMeta, damaged: Mapping[str, str]) -> tuple[Gate, ...]:
     """Which structures a mask holds cannot be known from rows: that is for the probe and for the scoring."""
     without = [row.sample_id for row in rows if not row.target]
     masks = {row.target for row in rows if row.target}
     shown = [row.sample_id for row in rows if masks & set(row.files)]
-    splits = {row.split for row in rows}
     names, values = meta.label_names, meta.label_values
     strange = [name for name in names if not 1 <= values.get(name, 0) <= MAX_VALUE]
     times = Counter(values[name] for name in names if name in values)
@@ -84,11 +95,43 @@ def _masks(rows: Sequence[IndexRow], meta: IndexMeta, packs: PackList, damaged: 
         _gate("masks_apart", shown, "rows list a mask among their images: inference would be given the answer"),
         _gate("masks_readable", broken, "masks of test rows cannot be scored against"),
         _gate("label_values", strange, "structures have no value of their own, 1 or more, in label_values"),
-        Gate(
-            name="train_present",
-            passed="train" in splits,
-            evidence="there are training rows" if "train" in splits else "no row is for training",
-        ),
+        _train_present(rows),
+    )
+
+
+def _reports(rows: Sequence[IndexRow]) -> tuple[Gate, ...]:
+    empty = [row.sample_id for row in rows if not words(row.target or "")]
+    long = [row.sample_id for row in rows if len(row.target or "") > MAX_CHARACTERS]
+    files = {path for row in rows for path in row.files}
+    paths = [row.sample_id for row in rows if row.target and (row.target in files or _PATH.fullmatch(row.target))]
+    telling = sorted({key for row in rows for key, given in row.attributes.items() if _quoted(row.target or "", given)})
+    return (
+        _gate("reports_given", empty, "rows have no report: each needs a text of at least one word as its target"),
+        _gate("reports_bounded", long, f"rows have a report of more than {MAX_CHARACTERS} characters"),
+        _gate("reports_are_texts", paths, "rows have the path of a file where the report's text belongs: read it in"),
+        _gate("reports_apart", telling, "attributes repeat the report: inference would be given the answer"),
+        _train_present(rows),
+    )
+
+
+def _quoted(report: str, given: JsonValue) -> bool:
+    """Whether an attribute is the report or holds all of it, or is a passage of it."""
+    if isinstance(given, list | Mapping):
+        return any(_quoted(report, item) for item in (given.values() if isinstance(given, Mapping) else given))
+    whole, part = words(report), words(given) if isinstance(given, str) else ()
+    if not whole or not part:
+        return False
+    text, said = f" {' '.join(whole)} ", f" {' '.join(part)} "
+    # A short report ("Normal.") may well stand in some remark, and few words of a report in any.
+    return text == said or (len(whole) >= PASSAGE and text in said) or (len(part) >= PASSAGE and said in text)
+
+
+def _train_present(rows: Sequence[IndexRow]) -> Gate:
+    there = any(row.split == "train" for row in rows)
+    return Gate(
+        name="train_present",
+        passed=there,
+        evidence="there are training rows" if there else "no row is for training",
     )
 
 
@@ -100,10 +143,14 @@ def _packed(rows: Sequence[IndexRow], task: TaskKind, packs: PackList) -> Gate:
     in_order = [pack.sample_id for pack in packs.samples] == [row.sample_id for row in rows]
     evidence = f"{len(packs.samples)} packs for {len(rows)} rows, test packs apart from the others"
     astray: list[str] = []
-    if task in SEGMENTATIONS and in_order:
-        pairs = zip(rows, packs.samples, strict=True)
+    pairs = zip(rows, packs.samples, strict=True) if in_order else ()
+    if task in SEGMENTATIONS:
         astray = [row.sample_id for row, pack in pairs if row.target and not _mask_in_place(row, pack)]
         evidence += f", {len(astray)} masks not where they belong"
+    elif task == "report_generation":
+        # A text is in the index alone: taken for a path, it would have put a file of the dataset into a pack.
+        astray = [row.sample_id for row, pack in pairs if pack.target or len(pack.files) != len(row.files)]
+        evidence += f", {len(astray)} packs with more than the images"
     return Gate(
         name="packs_complete", passed=in_order and not buckets[True] & buckets[False] and not astray, evidence=evidence
     )

@@ -60,7 +60,8 @@ def _metric(name: str, cases: Cases, seed: int) -> Metric | None:
 
 def _calibration(name: str, cases: Cases, seed: int) -> Metric | None:
     found = float(calibration.draw_values(name, cases, np.ones((1, len(cases))))[0])
-    drawn = over_patients(cases.patients, lambda weights: calibration.draw_values(name, cases, weights), DRAWS, seed)
+    top = calibration.TOP[name]
+    drawn = over_patients(cases.patients, lambda w: calibration.draw_values(name, cases, w), DRAWS, seed, top)
     return metric_of(name, found, drawn, cases.patients) if drawn else None
 
 

@@ -117,7 +117,10 @@ def check_and_seal(
 
 
 def _without(handoff: Handoff, test: Sequence[IndexRow], seen: Sequence[IndexRow], task: TaskKind) -> Handoff:
-    """The hand-off with the names of test samples, patients and files masked; what train rows use too stays."""
+    """The hand-off with the names of test samples, patients and files masked, and what test reports say.
+
+    What train rows use too stays.
+    """
     train_names = _names(seen, task)
     # What several patients share ("images") and what is very short ("7") tells nothing about a patient.
     names = {
@@ -125,6 +128,10 @@ def _without(handoff: Handoff, test: Sequence[IndexRow], seen: Sequence[IndexRow
         for name, patients in _names(test, task).items()
         if len(patients) == 1 and len(name) >= 4 and name not in train_names
     }
+
+    if task == "report_generation":
+        kept = {part for row in seen for part in _sentences(row.target)}
+        names |= {part for row in test for part in _sentences(row.target)} - kept
 
     def mask(text: str) -> str:
         for name in sorted((name for name in names if name in text), key=len, reverse=True):
@@ -136,6 +143,12 @@ def _without(handoff: Handoff, test: Sequence[IndexRow], seen: Sequence[IndexRow
         geometry={mask(key): _deep(given, mask) for key, given in handoff.geometry.items()},
         oddities=tuple(map(mask, handoff.oddities)),
     )
+
+
+def _sentences(report: str | None) -> set[str]:
+    """A report's text and its sentences; those of a word or two tell nothing."""
+    text = (report or "").strip()
+    return {part for part in (text, *map(str.strip, re.split(r"[.;!?\n]", text))) if len(part.split()) > 2}
 
 
 def _deep(given: JsonValue, mask: Callable[[str], str]) -> JsonValue:

@@ -112,6 +112,17 @@ def pair_scores(truth: Numbers, answers: Numbers, answered: npt.NDArray[np.bool_
     return scores
 
 
+def orders_of(count: int, draws: int, seed: int) -> tuple[Ints, str]:
+    """Orders of `count` patients, (n, count), and what they are in words: random ones, or all where these are fewer."""
+    orders_in_all = math.factorial(min(count, 20))
+    if orders_in_all <= draws:
+        orders = np.array(list(itertools.permutations(range(count))), dtype=np.int64)[1:]  # not as it is
+        return orders, f"all {orders_in_all} orders of {count} patients"
+    rng = np.random.default_rng(seed)
+    orders = rng.permuted(np.tile(np.arange(count, dtype=np.int64), (draws, 1)), axis=1)
+    return orders, f"{draws} random exchanges between {count} patients"
+
+
 def permutation(
     scores: Floats, patients: Ints, edges: Sequence[int], draws: int, seed: int
 ) -> tuple[Control | None, float | None]:
@@ -119,15 +130,7 @@ def permutation(
 
     Where there are at most `draws` orders of the patients, all are tried.
     """
-    count = int(patients.max()) + 1
-    orders_in_all = math.factorial(min(count, 20))
-    if orders_in_all <= draws:
-        orders = np.array(list(itertools.permutations(range(count))))[1:]  # without the order as it is
-        how = f"all {orders_in_all} orders of {count} patients"
-    else:
-        rng = np.random.default_rng(seed)
-        orders = rng.permuted(np.tile(np.arange(count), (draws, 1)), axis=1)
-        how = f"{draws} random exchanges between {count} patients"
+    orders, how = orders_of(int(patients.max()) + 1, draws, seed)
     cases = np.arange(len(patients))
     observed = float(mean(scores[cases, cases]))
     drawn = mean(scores[cases[None, :], dealt(patients, orders)]) if len(orders) else np.zeros(0)

@@ -118,6 +118,17 @@ class MaskReader:
             self.failed[case] = str(error)
         return None
 
+    def score_of(self, case: str) -> Ref | str | None:
+        """The stored score image of a case, what is wrong with it, or None where the package gave none."""
+        answer = self._given.cases.get(case)
+        if not isinstance(answer, dict):
+            return None
+        if answer.get("score_error") is not None:
+            return error_text({"error": answer["score_error"]}, "the score image is no file")
+        if answer.get("score") is None:
+            return None
+        return _ref({"mask": answer["score"]}) or "the score image was not stored"
+
     def _usable(self, answer: object, truth: MaskHeader) -> Numbers:
         ref = _ref(answer)
         if ref is None:

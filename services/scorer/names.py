@@ -8,6 +8,7 @@ METRICS: Mapping[TaskKind, tuple[str, ...]] = {
     "diagnosis": ("auc_macro", "balanced_accuracy", "accuracy", "f1_macro"),
     "organ_segmentation": ("dice",),
     "anomaly_detection": ("dice",),
+    "report_generation": ("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "cider_d"),
 }
 
 _ALIASES = {
@@ -23,6 +24,13 @@ _ALIASES = {
     "dice_score": "dice",
     "dice_coefficient": "dice",
     "mean_dice": "dice",
+    "bleu": "bleu_4",
+    **{f"bleu{n}": f"bleu_{n}" for n in range(1, 5)},
+    "rouge": "rouge_l",
+    "rougel": "rouge_l",
+    "rouge_l_f": "rouge_l",
+    "cider": "cider_d",
+    "ciderd": "cider_d",
 }
 
 

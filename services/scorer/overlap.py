@@ -76,8 +76,9 @@ def tally(truth: Numbers, answer: Numbers, structures: int) -> tuple[Ints, Ints,
     return table.sum(axis=1)[1:], table.sum(axis=0)[1:], table.diagonal()[1:]
 
 
-def interval(scores: Floats, patients: Ints, draws: int, seed: int) -> Interval | None:
-    return over_patients(patients, lambda weights: mean(scores[None, :], weights), draws, seed)
+def interval(scores: Floats, patients: Ints, draws: int, seed: int, top: float = 1.0) -> Interval | None:
+    """Of the mean over the cases that count; `top` is the largest score there can be."""
+    return over_patients(patients, lambda weights: mean(scores[None, :], weights), draws, seed, top)
 
 
 def per_structure(

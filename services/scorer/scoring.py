@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from services.scorer import diagnosis, segmentation
+from services.scorer import diagnosis, reports, segmentation
 from services.scorer.findings import DRAWS, Asked, Measure
-from services.scorer.leaks import TOLD
 from services.scorer.levels import Verdict, alarm, decide
 from services.scorer.lock import Sealed
+from services.scorer.metrics import METHOD
 from shared.contracts.base import TaskKind
-from shared.contracts.data import DatasetLocked, DatasetPrepared
+from shared.contracts.data import TOLD_CHECKS, DatasetLocked, DatasetPrepared
 from shared.contracts.runs import AcceptableRange
 from shared.contracts.scoring import Control, Gate, Metric
 from shared.store import Store
@@ -20,6 +20,7 @@ MEASURES: Mapping[TaskKind, Measure] = {
     "diagnosis": diagnosis.measure,
     "organ_segmentation": segmentation.measure,
     "anomaly_detection": segmentation.measure,
+    "report_generation": reports.measure,
 }
 
 
@@ -72,7 +73,7 @@ def score(
         details={
             "level": verdict.level,
             "why": list(verdict.why),
-            "interval": {"method": "percentile bootstrap over patients", "draws": DRAWS, "seed": seed},
+            "interval": {"method": METHOD, "draws": DRAWS, "seed": seed},
             "leakage": {**locked.leakage.checks, "notes": list(locked.leakage.notes)},
             "grouping": meta.grouping,
             "labels": list(meta.label_names),
@@ -91,7 +92,7 @@ def _near_duplicates(locked: DatasetLocked) -> Gate:
 
 def _split_gates(sealed: Sealed, prepared: DatasetPrepared, locked: DatasetLocked) -> tuple[Gate, ...]:
     same = sealed.manifest_sha256 == locked.manifest_sha256 and prepared.index.sha256 == locked.index_sha256
-    found = {name: count for name, count in locked.leakage.checks.items() if name not in TOLD}
+    found = {name: count for name, count in locked.leakage.checks.items() if name not in TOLD_CHECKS}
     checks = ", ".join(f"{name} {count}" for name, count in sorted(locked.leakage.checks.items()))
     return (
         Gate(

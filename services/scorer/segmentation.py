@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import JsonValue
 
+from services.scorer.anomalies import RULES as ANOMALY_RULES
+from services.scorer.anomalies import Anomalies
 from services.scorer.findings import DRAWS, Asked, Findings, metric_of, or_none, patient_numbers
 from services.scorer.lattice import lattice_shape, resampled, turned
 from services.scorer.mask_controls import MeanMask, constant, mean_mask, pair_scores, permutation
@@ -60,10 +62,11 @@ class _Comparison:
         patients = patient_numbers(asked.sealed.test)
         found = []
         # A case without an answer counts, also where its truth is empty.
-        for name, each, worst in (("nsd", self.surfaces.nsd, 0.0), ("hd95", self.surfaces.hd95, self.diagonal)):
+        kinds = (("nsd", self.surfaces.nsd, 0.0, 1.0), ("hd95", self.surfaces.hd95, self.diagonal, np.inf))
+        for name, each, worst, top in kinds:
             scores = np.where(self.answered, mean(each), worst)
             counted = np.isfinite(scores)
-            bounds = interval(scores, patients, DRAWS, asked.seed) if counted.any() else None
+            bounds = interval(scores, patients, DRAWS, asked.seed, top) if counted.any() else None
             if bounds:
                 found.append(metric_of(name, float(mean(scores)), bounds, patients[counted]))
         return tuple(found)
@@ -88,6 +91,7 @@ def measure(asked: Asked) -> Findings:
         judged = () if reader.readable else reader.gates()
         return Findings(gates=judged, cases=tuple(_table(asked, reader.failed, None)))
     compared = _Comparison(asked)
+    anomalies = Anomalies(asked, reader) if meta.task == "anomaly_detection" else None
     lost = 0
     for case, row in enumerate(test):
         target = targets.get(row.sample_id)
@@ -101,9 +105,12 @@ def measure(asked: Asked) -> Findings:
             continue
         answer = reader.read(row.sample_id, header)
         compared.add(case, truth.numbers, answer, header.affine)
+        if anomalies:
+            anomalies.add(case, truth.numbers, answer, header)
     gates = (
         *reader.gates(),
         Gate(name="truth_readable", passed=not lost, evidence=f"{lost} of {len(test)} sealed masks cannot be read"),
+        *(anomalies.gates() if anomalies else ()),
     )
     if lost or not compared.answered.any():
         return Findings(gates=gates, cases=tuple(_table(asked, reader.failed, None)))
@@ -113,19 +120,21 @@ def measure(asked: Asked) -> Findings:
     value = float(mean(scores))
     figure = metric_of("dice", value, interval(scores, patients, DRAWS, asked.seed), patients[counted])
     controls, p = compared.controls(asked) if counted.any() else ((), None)
+    more = anomalies.figures(scores) if anomalies else ()
     worst = [test[case].sample_id for case in np.argsort(scores, kind="stable")[:_WORST] if counted[case]]
     return Findings(
         gates=gates,
         cases=tuple(_table(asked, reader.failed, found)),
-        figures=(figure, *compared.distances(asked)) if counted.any() else (),
+        figures=(*((figure, *compared.distances(asked)) if counted.any() else ()), *more),
         per_class=per_structure(found, meta.label_names, compared.surfaces.per_structure),
         controls=controls,
         permutation_p=p,
         details={
-            "rules": [*RULES, *SURFACE_RULES],
+            "rules": [*RULES, *SURFACE_RULES, *(ANOMALY_RULES if anomalies else ())],
             "label_values": dict(values),
             "worst": list(worst),
             "left_out": int((~counted).sum()),
+            **(anomalies.details() if anomalies else {}),
         },
     )
 

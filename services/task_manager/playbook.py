@@ -155,6 +155,10 @@ _METRICS = {
     "f1_macro": r"\bf1\b",
     "accuracy": r"accuracy",
     "dice": r"\bdice\b",
+    **{f"bleu_{n}": rf"\bbleu[-_ ]?{n}\b" for n in (4, 3, 2, 1)},
+    "rouge_l": r"\brouge(?:[-_ ]?l)?\b",
+    "meteor": r"\bmeteor\b",
+    "cider_d": r"\bcider(?:[-_ ]?d)?\b",
 }
 
 
@@ -172,7 +176,9 @@ def acceptable(requirement: str, card: DataCard, metric: str) -> AcceptableRange
             re.IGNORECASE,
         )
         if stated:
-            value = float(stated[1]) / (100 if stated[2] or float(stated[1]) > 1 else 1)
+            # CIDEr-D reaches 10; every other figure ends at 1, so that more is a percentage.
+            percent = stated[2] or (float(stated[1]) > 1 and metric != "cider_d")
+            value = float(stated[1]) / (100 if percent else 1)
             return AcceptableRange(metric=metric, floor=value, source="request")
     given = card.extra.get("acceptable_range")
     if isinstance(given, dict) and given.get("metric") == metric:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from services.tool_runner.mounts import PROBES, Mounted, code_mounts
 from services.tool_runner.sandbox import Level, Limits, run
@@ -65,6 +66,19 @@ class SandboxExecute:
             log=ref,
             peak_memory_mb=done.peak_memory_mb,
         )
+
+
+def last_json(output: bytes) -> dict[str, Any] | None:
+    """The last line that is a JSON object, which is how our own programs answer."""
+    for line in reversed(output.decode(errors="replace").splitlines()):
+        if line.startswith("{"):
+            try:
+                found = json.loads(line)
+            except (json.JSONDecodeError, RecursionError):
+                continue
+            if isinstance(found, dict):
+                return found
+    return None
 
 
 def _head_and_tail(log: Path) -> bytes:

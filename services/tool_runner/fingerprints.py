@@ -1,10 +1,9 @@
-"""What the pack job notes of every sample while it has its files: a digest of the content, and a look.
+"""The look of a sample, from its files: small enough to be compared with all others.
 
-Runs in the runner itself, on files of strangers: sizes are judged by headers before anything is decoded, nothing that
-holds code (pickles) is opened, and whatever a decoder trips over makes a sample without a look, never a failed job.
+Runs in the sandbox (`look_program`), on files of strangers: sizes are judged by headers before anything is decoded,
+nothing that holds code (pickles) is opened, and whatever a decoder trips over makes a sample without a look.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, TypeAlias
@@ -13,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from shared import maskfile
-from shared.looks import FLAT, LENGTH, NOTHING, PICTURE, RECORD, SOLID, VOLUME
+from shared.looks import FLAT, LENGTH, NOTHING, PICTURE, RECORD, SOLID, VOLUME, content_of
 
 MAX_PIXELS = 64 << 20
 """Of one picture or slice."""
 MAX_BYTES = 2 << 30
 """Of a volume's unpacked voxels."""
+FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "DIB", "GIF", "WEBP", "PPM", "JPEG2000")
+"""What pictures are read of; among the others are some for which PIL starts programs."""
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Open: TypeAlias = Callable[[str], AbstractContextManager[BinaryIO]]
@@ -27,7 +28,7 @@ Open: TypeAlias = Callable[[str], AbstractContextManager[BinaryIO]]
 def record_of(files: Sequence[str], digests: Iterable[bytes], open_file: Open) -> bytes:
     """One `RECORD` of a sample's images in slice order; `digests` are the SHA-256s of their contents."""
     record = np.zeros(1, RECORD)
-    record["content"] = np.frombuffer(hashlib.sha256(b"".join(sorted(digests))).digest(), np.uint8)
+    record["content"] = np.frombuffer(content_of(digests), np.uint8)
     record["kind"], record["look"] = look_of(files, open_file)
     return record.tobytes()
 
@@ -102,7 +103,7 @@ def small(picture: Any, edge: int) -> Floats:
 def _picture(stream: BinaryIO) -> Any:
     from PIL import Image
 
-    image = Image.open(stream)
+    image = Image.open(stream, formats=FORMATS)
     if image.width * image.height > MAX_PIXELS:
         raise ValueError("the picture is implausibly large")
     if image.mode.startswith("I"):

@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import os
-import shutil
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,17 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from services.tool_runner.looking import Looking
 from services.tool_runner.masks import mask_result
 from services.tool_runner.mounts import Mounted, Mounts, code_mounts
-from services.tool_runner.packs import pack_samples
-from services.tool_runner.sandbox import Finished, Level, Limits, Mount, run
+from services.tool_runner.packs import pack_dataset, rows_of
+from services.tool_runner.reports import report_result
+from services.tool_runner.sandbox import Finished, Level, Limits, Mount, remove_tree, run
 from services.tool_runner.seeds import area_for, seed_for
 from services.tool_runner.training import follow, remove_package, save_now_and_then
 from services.tool_runner.views import materialise_cases
 from services.tool_runner.workspaces import Workspaces
 from shared import telemetry
 from shared.contracts.base import SEGMENTATIONS, Ref
-from shared.contracts.data import IndexRow, PackList
+from shared.contracts.data import PackList
 from shared.contracts.state import RunState
 from shared.contracts.tools import ToolCall
 from shared.contracts.training import JobFinished, JobSpec, JobStarted
@@ -56,7 +57,7 @@ class Jobs:
         self._attempts: dict[str, int] = {}
         """Of the jobs that are here: a repetition within this process is the same attempt."""
         # Of a runner that was killed; its jobs start afresh.
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        remove_tree(self._scratch)
 
     @property
     def _scratch(self) -> Path:
@@ -210,6 +211,8 @@ class Jobs:
             task = state.planned.plan.task if state.planned else "diagnosis"
             if task in SEGMENTATIONS:
                 result = await asyncio.to_thread(mask_result, task, out, found, answers, names, self.store)
+            elif task == "report_generation":
+                result = report_result(task, answers, names)
             else:
                 none = {"error": "no prediction was returned"}
                 cased = {sample: answers.get(name, none) for name, sample in names.items()}
@@ -218,21 +221,19 @@ class Jobs:
             ref = await asyncio.to_thread(self.store.put_bytes, "packages", blob, "application/json")
             return end | {"outputs": {"predictions": ref}}
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            await asyncio.to_thread(remove_tree, scratch)
 
     # pack -------------------------------------------------------------------------------------------------------
 
     async def _pack(self, spec: JobSpec, state: RunState, cancel: asyncio.Event) -> dict[str, Any]:
-        lines = (await self._bytes(spec.inputs["index"])).splitlines()
-        rows = [IndexRow.model_validate_json(line) for line in lines if line.strip()]
-        packs = await asyncio.to_thread(
-            pack_samples,
-            await self.mounts.dataset(state),
-            rows,
-            self.store,
-            lambda row: "sealed" if row.split == "test" else "data",
-            with_targets=state.planned is not None and state.planned.plan.task in SEGMENTATIONS,
-        )
+        rows = rows_of(await self._bytes(spec.inputs["index"]))
+        settings = self.context.settings
+        looking = Looking(
+            home=settings.home, scratch=self._scratch / f"{spec.job_id}-{os.getpid()}", log=self._log(spec),
+            level=self.level, workers=settings.sandbox_cpu_threads, memory_mb=settings.sandbox_memory_mb, cancel=cancel,
+        )  # fmt: skip
+        masks = state.planned is not None and state.planned.plan.task in SEGMENTATIONS
+        packs = await pack_dataset(await self.mounts.dataset(state), rows, self.store, looking, masks)
         blob = packs.model_dump_json().encode()
         ref = await asyncio.to_thread(self.store.put_bytes, "sealed", blob, "application/json")
         return {"outcome": "ok", "summary": f"packed {len(packs.samples)} samples", "outputs": {"packs": ref}}
@@ -255,8 +256,6 @@ class Jobs:
         ours: bool = True,
     ) -> Finished:
         settings = self.context.settings
-        path = settings.home / "runner" / "logs" / spec.run_id / f"{spec.job_id}.log"
-        path.parent.mkdir(parents=True, exist_ok=True)
         return await run(
             argv,
             workspace=workspace,
@@ -267,10 +266,15 @@ class Jobs:
                 memory_mb=min(spec.memory_mb, settings.sandbox_memory_mb),
                 threads=settings.sandbox_cpu_threads,
             ),
-            log=path,
+            log=self._log(spec),
             level=self.level,
             cancel=cancel,
         )
+
+    def _log(self, spec: JobSpec) -> Path:
+        path = self.context.settings.home / "runner" / "logs" / spec.run_id / f"{spec.job_id}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
 
     async def _outcome(self, done: Finished, spec: JobSpec) -> dict[str, Any]:
         ref = await asyncio.to_thread(self.store.put_file, "work", done.log, "text/plain")

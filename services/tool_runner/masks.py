@@ -1,15 +1,18 @@
-"""The masks that a package left behind: files of a stranger, looked at and stored, and no link of them followed."""
+"""Masks and score images that a package left behind: files of a stranger, stored, and no link of them followed."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from shared.contracts.base import Ref
 from shared.maskfile import MAX_BYTES, BadMask, read_header
 from shared.store import Store
 from shared.store.paths import UnsafePath, open_inside
 
 SUFFIXES = (".nii.gz", ".nii", ".png")
+SCORE_SUFFIXES = (*SUFFIXES, ".npy")
 _LONGEST = 500
 """Characters of an error that a package gives for a case."""
 
@@ -19,8 +22,11 @@ def mask_result(
 ) -> dict[str, Any]:
     """The result of a predict job: sample_id -> {"mask": Ref as JSON, "suffix"} or {"error"}, for each of `samples`.
 
+    Where a case also names a score image (probabilities on the input's grid), `score` and `score_suffix` stand beside
+    its mask, or `score_error`.
+
     `found` is what the package wrote as result/predictions.json below `out`, `answers` its cases by input name,
-    `samples` input name -> sample_id. A mask must be a regular file of its own in there: what goes through a link, has
+    `samples` input name -> sample_id. A file must be a regular file of its own in there: what goes through a link, has
     a second name, is larger or promises more voxels than anyone reads, or is no mask, is an error of its case. Blocks.
     """
     names, values = found.get("labels"), found.get("label_values")
@@ -32,31 +38,53 @@ def mask_result(
     }
 
 
+class _Refused(Exception):
+    pass
+
+
 def _collect(out: Path, answer: Mapping[str, Any] | None, store: Store) -> dict[str, Any]:
     if answer is None:
         return {"error": "no prediction was returned"}
-    path = answer.get("mask")
+    path, score = answer.get("mask"), answer.get("score")
     if answer.get("error") is not None or not isinstance(path, str):
         return {"error": str(answer.get("error") or "the answer names no mask")[:_LONGEST]}
-    suffix = next((suffix for suffix in SUFFIXES if path.lower().endswith(suffix)), None)
+    try:
+        ref, suffix = _stored(out, path, "mask", SUFFIXES, partial(read_header, pictures=("PNG",)), store)
+    except _Refused as error:
+        return {"error": str(error)}
+    case: dict[str, Any] = {"mask": ref.model_dump(mode="json"), "suffix": suffix}
+    if score is not None:
+        try:
+            # What it holds is for its reader to judge: a mask counts without it.
+            ref, suffix = _stored(out, score, "score image", SCORE_SUFFIXES, lambda stream: None, store)
+        except _Refused as error:
+            return case | {"score_error": str(error)}
+        case |= {"score": ref.model_dump(mode="json"), "score_suffix": suffix}
+    return case
+
+
+def _stored(
+    out: Path, path: object, what: str, suffixes: tuple[str, ...], look: Callable[[BinaryIO], object], store: Store
+) -> tuple[Ref, str]:
+    """The file in the store, and its suffix. Raises _Refused."""
+    suffix = next((suffix for suffix in suffixes if isinstance(path, str) and path.lower().endswith(suffix)), None)
     if suffix is None:
-        return {"error": f"a mask is a file {', '.join(SUFFIXES)}"}
+        raise _Refused(f"a {what} is a file {', '.join(suffixes)}")
     try:
         # From `out`, which is ours: the result folder itself may be a link as well.
         with open_inside(out, f"result/{path}") as stream:
             found = os.fstat(stream.fileno())
             if found.st_nlink != 1:
-                return {"error": "the mask has other names (hard links); write a file of its own"}
+                raise _Refused(f"the {what} has other names (hard links); write a file of its own")
             if found.st_size > MAX_BYTES:
-                return {"error": f"the mask has {found.st_size} bytes, at most {MAX_BYTES} are read"}
-            read_header(stream)
-            ref = store.put_stream("packages", stream)
+                raise _Refused(f"the {what} has {found.st_size} bytes, at most {MAX_BYTES} are read")
+            look(stream)
+            return store.put_stream("packages", stream), suffix
     except FileNotFoundError:
-        return {"error": "the mask that the answer names does not exist"}
+        raise _Refused(f"the {what} that the answer names does not exist") from None
     except UnsafePath:
-        return {"error": "the mask is no regular file inside the result folder"}
+        raise _Refused(f"the {what} is no regular file inside the result folder") from None
     except BadMask as error:
-        return {"error": f"the mask cannot be read: {error}"}
+        raise _Refused(f"the {what} cannot be read: {error}") from None
     except ValueError:
-        return {"error": "the mask's path is no text that a file can be called"}
-    return {"mask": ref.model_dump(mode="json"), "suffix": suffix}
+        raise _Refused(f"the {what}'s path is no text that a file can be called") from None

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import services
 from services.tool_runner.archives import unpacked
 from services.tool_runner.sandbox import Mount
 from services.tool_runner.views import materialise_view
 from shared.contracts.base import Service
+from shared.contracts.runs import End
 from shared.contracts.state import RunState
-from shared.errors import UserError
+from shared.errors import DataUnusable, UserError
 from shared.store.archive_rules import ArchiveRefused
 
 if TYPE_CHECKING:
+    from shared.bus import Bus
     from shared.settings import Settings
     from shared.store import Store
 
@@ -41,9 +47,11 @@ class Mounted:
 
 
 class Mounts:
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: Settings, store: Store, bus: Bus | None = None) -> None:
+        """`bus` tells which uploaded datasets live runs use; without it no copy of one is ever removed."""
         self._settings = settings
         self._store = store
+        self._bus = bus
 
     async def for_role(self, role: Service, state: RunState) -> Mounted:
         """Task Manager: nothing. Data Engineer: the raw dataset. Later roles: templates and the training view."""
@@ -57,16 +65,17 @@ class Mounts:
     async def dataset(self, state: RunState) -> Path:
         """The raw folder of the planned dataset: below a data root of this runner, or unpacked from what was uploaded.
 
-        Unpacking takes as long as it takes (`unpack_seconds` is what callers wait for it).
+        Unpacking takes as long as it takes (`unpack_seconds` is what callers wait for it). Raises DataUnusable.
         """
         card = state.planned.card if state.planned else None
         if card is None or not card.here:
             raise UserError("no dataset has been planned for this run")
         if card.archive:
             try:
-                return await unpacked(card.archive, self._store, self._settings)
+                in_use = self._in_use if self._bus else None
+                return await unpacked(card.archive, self._store, self._settings, in_use)
             except ArchiveRefused as error:
-                raise UserError(f"the uploaded dataset {card.dataset_id} cannot be unpacked. {error}") from None
+                raise DataUnusable(f"the uploaded dataset {card.dataset_id} cannot be unpacked. {error}") from None
         folder = Path(str(card.path)).resolve()
         roots = [root.resolve() for root in self._settings.data_roots]
         if not any(folder.is_relative_to(root) for root in roots):
@@ -74,11 +83,19 @@ class Mounts:
         try:
             next(folder.iterdir(), None)
         except OSError as error:
-            raise UserError(
+            raise DataUnusable(
                 f"the runner cannot read {folder} of the dataset {card.dataset_id} ({error.strerror}); bring it back, "
                 "open it (chmod -R o+rX), or add the dataset again from where it is now"
             ) from None
         return folder
+
+    async def _in_use(self) -> set[str]:
+        """Archives of all runs that have not ended."""
+        assert self._bus is not None
+        ended = get_args(End)
+        states = [await self._bus.state(run.run_id) for run in await self._bus.runs() if run.status not in ended]
+        cards = [state.planned.card for state in states if state.planned]
+        return {card.archive.sha256 for card in cards if card.archive}
 
 
 def code_mounts(home: Path, probes: bool) -> list[Mount]:
@@ -91,22 +108,24 @@ def code_mounts(home: Path, probes: bool) -> list[Mount]:
 
 def library(home: Path) -> Path:
     """A folder holding `shared/__init__.py` and a copy of `shared/trainkit`, and nothing else of ours."""
-    import hashlib
-    import os
-    import shutil
+    return copied(home, sorted((REPOSITORY / "shared" / "trainkit").rglob("*.py")))
 
-    source = REPOSITORY / "shared" / "trainkit"
-    files = sorted(path for path in source.rglob("*.py"))
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
-    folder = home / "runner" / "lib" / digest
+
+def copied(home: Path, files: Sequence[Path]) -> Path:
+    """A folder below the runner's with these modules of ours where they lie in the repository, in empty packages."""
+    names = [path.relative_to(REPOSITORY) for path in files]
+    digest = hashlib.sha256()
+    for name, path in zip(names, files, strict=True):
+        digest.update(str(name).encode() + b"\0" + path.read_bytes())
+    folder = home / "runner" / "lib" / digest.hexdigest()[:16]
     if not folder.exists():
-        temporary = folder.with_name(f".{digest}.{os.getpid()}")
-        package = temporary / "shared" / "trainkit"
-        for path in files:
-            target = package / path.relative_to(source)
+        temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+        for name, path in zip(names, files, strict=True):
+            target = temporary / name
             target.parent.mkdir(parents=True, exist_ok=True)
+            for package in name.parents[:-1]:
+                (temporary / package / "__init__.py").touch()
             shutil.copyfile(path, target)
-        (temporary / "shared" / "__init__.py").write_text("")
         try:
             temporary.rename(folder)
         except OSError:  # another call made it meanwhile

@@ -1,21 +1,24 @@
 """Packs: one deterministic, uncompressed tar a sample, stored by content, so that equal samples are stored once."""
 
+import asyncio
 import hashlib
 import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
-from services.tool_runner.fingerprints import record_of
 from shared.contracts.data import IndexRow, PackedSample, PackList
 from shared.errors import ToolBroken, ToolRefused
+from shared.looks import RECORD, content_of
 from shared.store import Store
 from shared.store.client import THREADS
 from shared.store.paths import UnsafePath, make_parents, open_inside, parts_of
+
+if TYPE_CHECKING:
+    from services.tool_runner.looking import Looking, Looks
 
 MEDIA_TYPE = "application/x-tar"
 _SPOOL = 64 << 20
@@ -27,20 +30,32 @@ _SCANS = (".dcm", ".h5", ".hdf5", ".ima", ".mha", ".mhd", ".nii", ".nii.gz", ".n
 _SUFFIXES = frozenset((*_IMAGES, *_SCANS, ".csv", ".json", ".mat", ".txt"))
 
 
-def pack_samples(
-    root: Path,
-    rows: Sequence[IndexRow],
-    store: Store,
-    bucket_of: Callable[[IndexRow], str],
-    with_targets: bool = False,
-) -> PackList:
-    """Store the files of every row; blocks. Test rows get opaque member names, the others their relative paths.
+def rows_of(index: bytes) -> list[IndexRow]:
+    return [IndexRow.model_validate_json(line) for line in index.splitlines() if line.strip()]
 
-    `with_targets` adds a row's `target` file (a mask) behind its files; a test row's becomes an object of its own.
-    A digest and a small image of each sample go to an object of their own in the bucket sealed (`PackList.looks`).
-    Raises ToolRefused that names every file that is missing, leaves `root` or is no regular file, before it stores any.
+
+async def pack_dataset(
+    root: Path, rows: Sequence[IndexRow], store: Store, looking: "Looking", with_targets: bool = False
+) -> PackList:
+    """Look at every sample in the sandbox, then store all of them, test rows in the bucket sealed (`pack_samples`)."""
+    root = await asyncio.to_thread(root.resolve, strict=True)
+    found = await asyncio.to_thread(find_files, root, rows, with_targets)
+    looks = await looking(root, [paths[: len(row.files)] for row, paths in zip(rows, found, strict=True)])
+
+    def bucket_of(row: IndexRow) -> str:
+        return "sealed" if row.split == "test" else "data"
+
+    try:
+        return await asyncio.to_thread(pack_samples, root, rows, store, bucket_of, with_targets, looks, found)
+    finally:
+        looks.close()
+
+
+def find_files(root: Path, rows: Sequence[IndexRow], with_targets: bool = False) -> list[list[str]]:
+    """The files of every row, links resolved, relative to `root`, which is itself resolved; blocks.
+
+    Raises ToolRefused that names every file that is missing, leaves `root` or is no regular file.
     """
-    root = root.resolve(strict=True)
 
     def find(row: IndexRow) -> tuple[list[str], list[str]]:
         found, faults = [], []
@@ -51,7 +66,36 @@ def pack_samples(
                 faults.append(f"{row.sample_id}: {path} ({_reason(error)})")
         return found, faults
 
-    def pack(row: IndexRow, found: list[str], number: int) -> PackedSample:
+    with ThreadPoolExecutor(THREADS) as pool:
+        checked = list(pool.map(find, rows))
+    if faults := [fault for _, faults in checked for fault in faults]:
+        more = f" and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
+        raise ToolRefused(
+            f"{len(faults)} files of the index cannot be packed: {'; '.join(faults[:_NAMED])}{more}. "
+            "Give paths of existing regular files relative to the dataset's folder."
+        )
+    return [found for found, _ in checked]
+
+
+def pack_samples(
+    root: Path,
+    rows: Sequence[IndexRow],
+    store: Store,
+    bucket_of: Callable[[IndexRow], str],
+    with_targets: bool = False,
+    looks: "Looks | None" = None,
+    found: Sequence[Sequence[str]] | None = None,
+) -> PackList:
+    """Store the files of every row; blocks. Test rows get opaque member names, the others their relative paths.
+
+    `with_targets` adds a row's `target` file (a mask) behind its files; a test row's becomes an object of its own.
+    A digest of each sample and its look go to an object of their own in the bucket sealed (`PackList.looks`). `found`
+    is what `find_files` answers, if it was asked before.
+    """
+    root = root.resolve(strict=True)
+    found = find_files(root, rows, with_targets) if found is None else found
+
+    def pack(row: IndexRow, found: Sequence[str], number: int) -> PackedSample:
         sealed = row.split == "test"
         names = opaque_names(row.files) if sealed else (*row.files, *_mask(row, with_targets))
         target = None
@@ -64,21 +108,16 @@ def pack_samples(
             except (OSError, UnsafePath) as error:
                 raise ToolRefused(f"{row.sample_id} changed while it was packed: {_reason(error)}") from None
             ref = store.put_stream(bucket_of(row), cast("IO[bytes]", spool), MEDIA_TYPE)  # type: ignore[arg-type]
-        images = len(row.files)
-        record = record_of(found[:images], digests[:images], partial(open_inside, root))
-        os.pwrite(looks.fileno(), record, number * len(record))
+        record = bytearray(RECORD.itemsize)
+        record[:32] = content_of(digests[: len(row.files)])
+        if looks is not None:
+            looks.fill(record, number)
+        os.pwrite(records.fileno(), record, number * len(record))
         return PackedSample(sample_id=row.sample_id, pack=ref, files=tuple(names), target=target)
 
-    with ThreadPoolExecutor(THREADS) as pool, tempfile.TemporaryFile() as looks:
-        checked = list(pool.map(find, rows))
-        if faults := [fault for _, faults in checked for fault in faults]:
-            more = f" and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
-            raise ToolRefused(
-                f"{len(faults)} files of the index cannot be packed: {'; '.join(faults[:_NAMED])}{more}. "
-                "Give paths of existing regular files relative to the dataset's folder."
-            )
-        samples = tuple(pool.map(pack, rows, (found for found, _ in checked), range(len(rows))))
-        return PackList(samples=samples, looks=store.put_stream("sealed", looks))
+    with ThreadPoolExecutor(THREADS) as pool, tempfile.TemporaryFile() as records:
+        samples = tuple(pool.map(pack, rows, found, range(len(rows))))
+        return PackList(samples=samples, looks=store.put_stream("sealed", records))
 
 
 def opaque_names(files: Iterable[str]) -> tuple[str, ...]:

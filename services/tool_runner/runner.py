@@ -6,23 +6,24 @@ What a call may see follows from the run's events and the caller's role, never f
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from services.tool_runner.execute import SandboxExecute
+from services.tool_runner.execute import SandboxExecute, last_json
 from services.tool_runner.jobs import Jobs
 from services.tool_runner.mounts import Mounted, Mounts
-from services.tool_runner.sandbox import Level, detect
+from services.tool_runner.render import render_cases
+from services.tool_runner.sandbox import Level, detect, sweep_homes
 from services.tool_runner.seeds import area_for, seed_for
 from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
 from shared import telemetry
-from shared.contracts.tools import AREA_OF_ROLE, PROBES, TOOLS, ToolCall, ToolResult
-from shared.errors import ToolBroken, UserError
+from shared.contracts.pictures import RenderCases
+from shared.contracts.tools import AREA_OF_ROLE, MAX_RESULT_CHARS, PROBES, TOOLS, ToolCall, ToolResult
+from shared.errors import DataUnusable, ToolBroken, ToolRefused, UserError
 from shared.service import Context
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Runner:
         self.level = level
         self.home = context.settings.home / "runner"
         self.workspaces = Workspaces(context.settings.home, context.store, context.bus)
-        self.mounts = Mounts(context.settings, context.store)
+        self.mounts = Mounts(context.settings, context.store, context.bus)
 
     async def on_call(self, call: ToolCall) -> ToolResult:
         """Never raises for what a core did wrong: that is a result with ok=False.
@@ -46,6 +47,8 @@ class Runner:
         Unavailable and Conflict do fly: the call is then made again, which the tools bear.
         """
         started = time.monotonic()
+        if call.tool == RenderCases.tool and call.role == "gateway":
+            return await self._pictures(call)
         if call.role not in AREA_OF_ROLE or (call.tool not in TOOLS and call.tool not in PROBES):
             return _refuse(call, f"{call.role} may not call {call.tool}")
         state = await self.bus.state(call.run_id)
@@ -61,13 +64,32 @@ class Runner:
                 with telemetry.tool_span(call.tool, call.call_id):
                     result = await self._run(call, area, workspace, mounted)
                 if not reads_only:
-                    await self.workspaces.save(call.run_id, area)
+                    result = await self._saved(call, area, result)
+        except DataUnusable as error:
+            return _refuse(call, str(error)).model_copy(update={"data": {"error": "DataUnusable"}})
         except (ToolBroken, UserError) as error:
             log.exception("%s broke", call.tool)
             return _refuse(call, f"the runner could not do this: {error}").model_copy(
                 update={"data": {"error": "ToolBroken"}}
             )
         return result.model_copy(update={"seconds": time.monotonic() - started})
+
+    async def _saved(self, call: ToolCall, area: str, result: ToolResult) -> ToolResult:
+        try:
+            await self.workspaces.save(call.run_id, area)
+        except ToolRefused as refused:
+            return result.model_copy(update={"ok": False, "summary": f"{refused}\n{result.summary}"[:MAX_RESULT_CHARS]})
+        return result
+
+    async def _pictures(self, call: ToolCall) -> ToolResult:
+        """Of test cases, for the report; the one call that is carried out for a run that has ended."""
+        state = await self.bus.state(call.run_id)
+        try:
+            with telemetry.tool_span(call.tool, call.call_id):
+                return await render_cases(self.context, self.level, call, state)
+        except (ToolBroken, UserError) as error:
+            log.exception("%s broke", call.tool)
+            return _refuse(call, f"the runner could not draw test cases: {error}")
 
     async def _run(self, call: ToolCall, area: str, workspace: Path, mounted: Mounted) -> ToolResult:
         execute = SandboxExecute(self.context, self.level, call.run_id, call.call_id, workspace, mounted)
@@ -110,19 +132,6 @@ class Runner:
         )
 
 
-def last_json(output: bytes) -> dict[str, Any] | None:
-    """The last line that is a JSON object, which is how our own programs answer."""
-    for line in reversed(output.decode(errors="replace").splitlines()):
-        if line.startswith("{"):
-            try:
-                found = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            if isinstance(found, dict):
-                return found
-    return None
-
-
 def _refuse(call: ToolCall, text: str) -> ToolResult:
     return ToolResult(call_id=call.call_id, tool=call.tool, ok=False, summary=text)
 
@@ -130,6 +139,8 @@ def _refuse(call: ToolCall, text: str) -> ToolResult:
 async def run(context: Context) -> None:
     level = await asyncio.to_thread(detect, context.settings.isolation)
     log.info("isolation level: %s", level)
+    if left := await asyncio.to_thread(sweep_homes):
+        log.info("removed %d private homes that a killed runner left", len(left))
     await asyncio.to_thread(context.store.ensure_buckets)
     runner = Runner(context, level)
     context.ready()

@@ -17,15 +17,18 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from services.tool_runner.rwlock import ReadWriteLock
+from services.tool_runner.sandbox import remove_tree
 from services.tool_runner.workspace_state import Saved, State, excluded, old_checkpoints
 from shared.contracts.base import Ref
-from shared.errors import Conflict, ToolBroken
+from shared.errors import Conflict, ToolBroken, ToolRefused
 from shared.store import FileEntry, FolderManifest, Store
 from shared.store.client import THREADS, ContentChanged
 from shared.store.copies import clone_verified
-from shared.store.folders import Found, scan
+from shared.store.folders import MAX_DEPTH, Found, Scan, scan
 from shared.store.paths import UnsafePath, make_parents, open_inside
 
+MAX_FILES, MAX_BYTES = 100_000, 1 << 40
+"""Of a workspace as it is stored; sparse files count with the size that they show."""
 _RACY_NS = 20_000_000
 """A file changed this shortly before a scan may change again under the same time stamp: it is hashed once more."""
 
@@ -82,7 +85,8 @@ class Workspaces:
         """Store what changed since the last save and move the head; return it. Unchanged: no request at all.
 
         A file that is being written to while it is stored stays as it was saved before, and is taken by the next save.
-        Raises Conflict when another runner moved the head since `open`: open again and repeat the call.
+        Raises Conflict when another runner moved the head since `open`: open again and repeat the call. Raises
+        ToolRefused, and stores nothing, when the workspace holds more than anybody needs.
         """
         folder = self._root / run_id / area
         async with self._syncs.setdefault((run_id, area), asyncio.Lock()):
@@ -116,6 +120,7 @@ class Workspaces:
         """Upload what changed; None when nothing did."""
         started = time.time_ns()
         found = scan(folder, excluded)
+        refuse_flood(found)
         skip = old_checkpoints(found.files)
         files = {path: file for path, file in found.files.items() if path not in skip}
         links = {path: to for path, to in found.links.items() if path not in skip}
@@ -187,7 +192,7 @@ class Workspaces:
                 place = make_parents(folder, path)
                 if place.is_dir():
                     # Nothing but caches can be left in it.
-                    shutil.rmtree(place)
+                    remove_tree(place)
                 (staging / str(number)).replace(place)
         finally:
             shutil.rmtree(staging)
@@ -201,12 +206,26 @@ class Workspaces:
         State(head, files, manifest.links).dump(folder)
 
 
+def refuse_flood(found: Scan) -> None:
+    """Raises ToolRefused for more files or bytes than a workspace or a package may have."""
+    size = sum(file.size for file in found.files.values())
+    if len(found.files) > MAX_FILES or size > MAX_BYTES:
+        raise ToolRefused(
+            f"The workspace holds {len(found.files):,} files with {size:,} bytes; at most {MAX_FILES:,} and "
+            f"{MAX_BYTES:,} are stored. Remove what is not needed (sparse files count with the size that they show); "
+            "what can be made again belongs into a folder called cache or preprocessed, which is never stored."
+        )
+
+
 def _remove_others(folder: Path, manifest: FolderManifest, prefix: str = "") -> None:
     for entry in list(os.scandir(folder)):
         relative = prefix + entry.name
         if excluded(relative):
             continue
         if entry.is_dir(follow_symlinks=False):
+            if relative.count("/") >= MAX_DEPTH:  # nothing in it was ever stored
+                remove_tree(entry.path)
+                continue
             _remove_others(Path(entry.path), manifest, relative + "/")
             with suppress(OSError):
                 Path(entry.path).rmdir()

@@ -14,7 +14,7 @@ from shared.contracts.state import RunState
 from shared.contracts.tools import CLASS_OF_ROLE, StartTraining, ToolArgs, ToolCall, ToolResult
 from shared.contracts.training import JobSpec
 from shared.contracts.transcript import Call, Observation, Turn
-from shared.errors import ToolBroken
+from shared.errors import DataUnusable, ToolBroken
 from shared.store.archives import unpack_seconds
 
 if TYPE_CHECKING:
@@ -75,7 +75,10 @@ class Desk:
         return f"{self.brief.run_id}-{self.role.name}-{turn.number}-{position}{suffix}"
 
     async def call(self, call_id: str, tool: str, arguments: dict[str, JsonValue]) -> ToolResult:
-        """Raises ToolBroken when the runner cannot work; what the core can mend is a result with ok=False."""
+        """Raises ToolBroken when the runner cannot work, DataUnusable when the run's dataset cannot be had.
+
+        What the core can mend is a result with ok=False.
+        """
         card = self.brief.planned.card if self.brief.planned else None
         result = await self.bus.call(
             self.tool_class,
@@ -91,6 +94,8 @@ class Desk:
         )
         if not result.ok and result.data.get("error") == "ToolBroken":
             raise ToolBroken(result.summary)
+        if not result.ok and result.data.get("error") == "DataUnusable":
+            raise DataUnusable(result.summary)
         return result
 
     async def probe(self, call_id: str, probe: Probe) -> Facts:

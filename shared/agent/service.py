@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from shared.agent.brief import make_brief, order_for
 from shared.agent.desk import Desk
@@ -14,7 +14,7 @@ from shared.agent.role import Role
 from shared.contracts.base import Event
 from shared.contracts.runs import RoleFailed
 from shared.contracts.state import RunState
-from shared.errors import M3Error, ReplayMismatch, ToolBroken, UserError
+from shared.errors import DataUnusable, M3Error, ReplayMismatch, ToolBroken, UserError
 from shared.models import make_core
 
 if TYPE_CHECKING:
@@ -60,12 +60,18 @@ class AgentService:
 
     async def _fail(self, desk: Desk, order: str, error: M3Error) -> None:
         log.error("%s failed: %s", self.role.name, error)
+        end: Literal["out_of_budget", "failed_gate", "crashed"] = "crashed"
+        if isinstance(error, OutOfBudget):
+            end = "out_of_budget"
+        elif isinstance(error, DataUnusable):
+            end = "failed_gate"
         await self.bus.append(
             RoleFailed.make(
                 run_id=desk.brief.run_id,
                 sender=self.role.name,
                 cause=order,
-                end="out_of_budget" if isinstance(error, OutOfBudget) else "crashed",
+                end=end,
+                gate="dataset_available" if end == "failed_gate" else None,
                 reason=f"{self.role.name}: {error}",
                 spent=spent_in(desk),
             ),

@@ -44,6 +44,11 @@ _TRANSIENT = (
 )
 
 
+def inbox_of(service: str) -> str:
+    """Prefix of a service's replies: with the common `_INBOX` everybody could read everybody's."""
+    return f"_INBOX_{service}"
+
+
 def lost_race(error: APIError) -> bool:
     """True when an append was refused because the subject has moved on."""
     return error.err_code in _WRONG_SEQUENCE
@@ -55,7 +60,7 @@ class Connection:
     def __init__(self, client: Client, service: str) -> None:
         self.client = client
         self.service = service
-        self.inbox = f"_INBOX_{service}"
+        self.inbox = inbox_of(service)
         self.js = client.jetstream(timeout=TRY_SECONDS)
         self.lost = asyncio.Event()
         self.denied: set[str] = set()
@@ -157,6 +162,10 @@ class Connection:
 
     async def last(self, stream: str, subject: str) -> RawStreamMsg | None:
         return await self._read(lambda: self.js.get_last_msg(stream, subject), stream)
+
+    async def newest(self, stream: str, subject: str) -> RawStreamMsg | None:
+        """The last message on one subject of a stream with direct access, for services that may read no other."""
+        return await self._read(lambda: self.js.get_msg(stream, subject=subject, direct=True), stream)
 
     async def after(self, stream: str, subject: str, sequence: int) -> RawStreamMsg | None:
         """The first message on `subject` (wildcards allowed) past `sequence`, fresh from the stream's leader."""

@@ -33,6 +33,10 @@ MAX_CRASHES = 25
 """Deliveries that never came to an end, after which a message is taken for one that kills its handler."""
 
 
+_RUN_TOKEN = {"tool": 3, "turns": 2}
+"""Where in a subject the run stands."""
+
+
 class Unreadable(Exception):
     """The payload is no message of ours; delivering it again cannot help."""
 
@@ -240,7 +244,7 @@ async def _hand_back(message: Msg, delay: float | None = None) -> None:
 def _delivery(message: Msg) -> Delivery:
     about = message.metadata
     tokens = message.subject.split(".")
-    where = 2 if tokens[0] == "tool" else 1
+    where = _RUN_TOKEN.get(tokens[0], 1)
     return Delivery(
         stream=about.stream,
         durable=about.consumer,
@@ -255,9 +259,11 @@ def _delivery(message: Msg) -> Delivery:
 
 def _template(subject: str) -> str:
     tokens = subject.split(".")
-    where = 2 if tokens[0] == "tool" else 1
+    where = _RUN_TOKEN.get(tokens[0], 1)
     if len(tokens) > where:
         tokens[where] = "{run}"
+    if tokens[0] == "tool":
+        tokens[where + 1 :] = ["{id}"]
     return ".".join(tokens)
 
 

@@ -18,7 +18,7 @@ from shared.bus.consume import RETRY_DELAYS, Consumer, Delivery, Policy, Unreada
 from shared.bus.part import Part
 from shared.bus.streams import EVENTS
 from shared.contracts.base import Event
-from shared.contracts.events import decode_event
+from shared.contracts.events import read_event
 from shared.contracts.runs import RunFinished, RunSummary
 from shared.contracts.state import RunState, fold
 from shared.errors import Conflict, NotFound, ServerUnfit, Unavailable
@@ -100,7 +100,7 @@ class RunLog(Part):
     async def events(self, run_id: str) -> list[tuple[int, Event]]:
         """All events of the run with their sequence numbers, oldest first; empty when there is no such run."""
         return [
-            (int(message.seq), decode_event(message.data))
+            (int(message.seq), read_event(message.subject, message.data or b""))
             async for message in self.connection.read(EVENTS, _all_of(run_id))
         ]
 
@@ -109,7 +109,7 @@ class RunLog(Part):
         over = (await self._fresh(run_id)).finished is not None
         source = self.connection.read if over else self.connection.tail
         async for message in source(EVENTS, _all_of(run_id), after):
-            event = decode_event(message.data)
+            event = read_event(message.subject, message.data or b"")
             yield int(message.seq), event
             if isinstance(event, RunFinished):
                 return
@@ -120,9 +120,9 @@ class RunLog(Part):
             self._summed_up_to = int(message.seq)
             run_id = message.subject.split(".")[1]
             try:
-                event = decode_event(message.data)
-            except pydantic.ValidationError:
-                log.error("event %d of run %s cannot be read by this version", message.seq, run_id)
+                event = read_event(message.subject, message.data or b"")
+            except ValueError as error:
+                log.error("event %d of run %s cannot be read: %s", message.seq, run_id, _first(error))
                 continue
             known = self._summaries.get(run_id)
             self._summaries[run_id] = fold(run_id, [(int(message.seq), event)], known)
@@ -148,9 +148,9 @@ class RunLog(Part):
 
         def read(delivery: Delivery) -> Event:
             try:
-                return decode_event(delivery.data)
-            except pydantic.ValidationError as error:
-                raise Unreadable(f"{error.error_count()} problems, first: {error.errors()[0]['msg']}") from error
+                return read_event(delivery.subject, delivery.data)
+            except ValueError as error:
+                raise Unreadable(_first(error)) from error
 
         async def handle(delivery: Delivery) -> None:
             await handler(read(delivery))
@@ -203,7 +203,7 @@ class RunLog(Part):
     async def _fresh(self, run_id: str) -> RunState:
         known = self._states.get(run_id)
         new = [
-            (int(message.seq), decode_event(message.data))
+            (int(message.seq), read_event(message.subject, message.data or b""))
             async for message in self.connection.read(EVENTS, _all_of(run_id), known.head if known else 0)
         ]
         return self._remember(fold(run_id, new, known))
@@ -217,6 +217,12 @@ class RunLog(Part):
         while len(self._states) > _REMEMBERED_RUNS:
             self._states.popitem(last=False)
         return state
+
+
+def _first(error: ValueError) -> str:
+    if isinstance(error, pydantic.ValidationError):
+        return f"{error.error_count()} problems, first: {error.errors()[0]['msg']}"
+    return str(error)
 
 
 def _all_of(run_id: str) -> str:

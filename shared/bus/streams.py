@@ -17,14 +17,33 @@ from nats.js.api import (
 from nats.js.errors import APIError
 
 from shared.bus.connection import Connection
+from shared.contracts.base import AGENTS
 from shared.errors import ServerUnfit, Unavailable
 
-EVENTS, TURNS, LOG, TOOLS, DLQ, ADVISORIES, FENCE = "EVENTS", "TURNS", "LOG", "TOOLS", "DLQ", "ADVISORIES", "FENCE"
-RESULTS, CARDS, WORKSPACES, DESIRED = "RESULTS", "CARDS", "WORKSPACES", "DESIRED"
-BUCKETS = (RESULTS, CARDS, WORKSPACES, DESIRED)
+EVENTS, LOG, TOOLS, DLQ, ADVISORIES, FENCE = "EVENTS", "LOG", "TOOLS", "DLQ", "ADVISORIES", "FENCE"
+CARDS, WORKSPACES, DESIRED = "CARDS", "WORKSPACES", "DESIRED"
+
+
+def turns_stream(role: str) -> str:
+    """A role's transcripts have a stream of their own: who may read a stream may read all of it."""
+    return f"TURNS_{role}"
+
+
+def turn_subject(run_id: str, role: str) -> str:
+    return f"turns.{role}.{run_id}"
+
+
+def results_bucket(asker: str) -> str:
+    """Results tell what a role saw, so each has a bucket of its own."""
+    return f"RESULTS_{asker}"
+
+
+CALLERS = (*AGENTS, "gateway")
+"""Who makes calls: the roles, and the gateway for the pictures of a report."""
+BUCKETS = (*map(results_bucket, CALLERS), CARDS, WORKSPACES, DESIRED)
 
 DAY = 86_400.0
-_KEPT = {RESULTS: 30 * DAY, DESIRED: 30 * DAY}
+_KEPT = dict.fromkeys((*map(results_bucket, CALLERS), DESIRED), 30 * DAY)
 """Transcripts hold the results for good."""
 _STREAM_EXISTS = 10058
 
@@ -49,10 +68,15 @@ DURABLES: tuple[Durable, ...] = (
     Durable(EVENTS, "module_architect", ("evt.*.scorer.DatasetLocked.all", "evt.*.*.*.module_architect")),
     Durable(EVENTS, "model_trainer", ("evt.*.module_architect.ModuleAssembled.all", "evt.*.*.*.model_trainer")),
     Durable(EVENTS, "keeper", ("evt.>",)),
-    Durable(TOOLS, "data", ("tool.data.*",)),
-    Durable(TOOLS, "build", ("tool.build.*",)),
-    Durable(TOOLS, "train", ("tool.train.*",)),
+    Durable(TOOLS, "data", ("tool.data.>",)),
+    Durable(TOOLS, "build", ("tool.build.>",)),
+    Durable(TOOLS, "train", ("tool.train.>",)),
 )
+
+
+def tool_subject(tool_class: str, asker: str, run_id: str, call_id: str) -> str:
+    """Says who asks, so that the server can refuse a call in another's name."""
+    return f"tool.{tool_class}.{asker}.{run_id}.{call_id}"
 
 
 def kv_stream(bucket: str) -> str:
@@ -77,10 +101,18 @@ def stream_configs(replicas: int = 1) -> list[StreamConfig]:
     advisories = ["MAX_DELIVERIES", "MSG_TERMINATED"]
     return [
         stream(EVENTS, ["evt.>"], deny_delete=True, deny_purge=True),
-        stream(TURNS, ["turn.>"]),
+        *(stream(turns_stream(role), [turn_subject("*", role)]) for role in AGENTS),
         stream(LOG, ["log.>"], max_msgs_per_subject=1000, max_age=90 * DAY),
         # A full queue refuses new work; discarding the oldest would lose calls that nobody has read.
-        stream(TOOLS, ["tool.*.*"], retention=RetentionPolicy.WORK_QUEUE, discard=DiscardPolicy.NEW, max_bytes=1 << 30),
+        # Each call has a subject, by which its caller can look whether it is still there (`allow_direct`).
+        stream(
+            TOOLS,
+            [tool_subject("*", "*", "*", "*")],
+            retention=RetentionPolicy.WORK_QUEUE,
+            discard=DiscardPolicy.NEW,
+            max_bytes=1 << 30,
+            allow_direct=True,
+        ),
         stream(DLQ, ["dlq.>"]),
         stream(ADVISORIES, [f"$JS.EVENT.ADVISORY.CONSUMER.{kind}.>" for kind in advisories], max_age=7 * DAY),
         stream(FENCE, ["fence.>"], storage=StorageType.MEMORY, max_age=60.0, duplicate_window=60.0),

@@ -14,8 +14,8 @@ from shared.bus.connection import Connection
 from shared.bus.consume import RETRY_DELAYS, Consumer, Delivery, Policy, Unreadable
 from shared.bus.kv import kv_create, kv_get
 from shared.bus.log import RunLog
-from shared.bus.streams import RESULTS, TOOLS
-from shared.contracts.base import MAX_MESSAGE_BYTES, Contract
+from shared.bus.streams import TOOLS, results_bucket, tool_subject
+from shared.contracts.base import MAX_MESSAGE_BYTES, Contract, RunId, Service, Token
 from shared.contracts.tools import ToolCall, ToolClass, ToolResult
 from shared.contracts.training import JobSpec
 from shared.errors import NotFound, ToolBroken, Unavailable
@@ -56,7 +56,7 @@ class Tools(RunLog):
         `reply` is set here, whatever the call says. Raises ToolBroken when there is no result after `timeout`
         seconds; the call stays in the queue, and calling again with the same id goes on waiting for it.
         """
-        if found := await self.result(call.call_id):
+        if found := await self.result(call.role, call.call_id):
             return found
         await self._subscribe()
         call = call.model_copy(update={"reply": f"{self.connection.inbox}.reply.{call.call_id}"})
@@ -69,21 +69,22 @@ class Tools(RunLog):
             if not self._awaited[call.call_id]:
                 del self._awaited[call.call_id]
 
-    async def result(self, call_id: str) -> ToolResult | None:
-        """The recorded result of a call, or None while there is none."""
-        found = await kv_get(self.connection, RESULTS, call_id)
+    async def result(self, role: str, call_id: str) -> ToolResult | None:
+        """The recorded result of a role's call, or None while there is none."""
+        found = await kv_get(self.connection, results_bucket(role), call_id)
         return ToolResult.model_validate_json(found) if found else None
 
-    async def record_result(self, result: ToolResult, reply: str) -> ToolResult:
-        """Record the result and announce it on `reply`. The first result of a call wins; the winner is returned."""
-        if not await kv_create(self.connection, RESULTS, result.call_id, result.model_dump_json().encode()):
-            result = await self.result(result.call_id) or result
-        await self._announce(result, reply)
+    async def record_result(self, result: ToolResult, call: ToolCall) -> ToolResult:
+        """Record the result and announce it to the caller. The first result of a call wins; the winner is returned."""
+        bucket = results_bucket(call.role)
+        if not await kv_create(self.connection, bucket, call.call_id, result.model_dump_json().encode()):
+            result = await self.result(call.role, call.call_id) or result
+        await self._announce(result, call.reply)
         return result
 
     async def submit_job(self, tool_class: ToolClass, job: JobSpec) -> None:
         """Queue a job and return at once. Submitting a job_id again does nothing while the first is known."""
-        await self._enqueue(tool_class, JobMessage(job=job), job.run_id, job.job_id)
+        await self._enqueue(tool_class, JobMessage(job=job), job.job_id)
 
     async def serve_tools(
         self,
@@ -116,7 +117,7 @@ class Tools(RunLog):
                 return
             message = _decode(delivery)
             if isinstance(message, CallMessage):
-                await self.record_result(_broken(message.call, error), message.call.reply)
+                await self.record_result(_broken(message.call, error), message.call)
             if on_dead:
                 await on_dead(message.call if isinstance(message, CallMessage) else message.job, error)
 
@@ -125,10 +126,10 @@ class Tools(RunLog):
         await consumer.run(concurrency, stop, once)
 
     async def _serve_call(self, call: ToolCall, on_call: Callable[[ToolCall], Awaitable[ToolResult]]) -> None:
-        if found := await self.result(call.call_id):
+        if found := await self.result(call.role, call.call_id):
             await self._announce(found, call.reply)
         else:
-            await self.record_result(await on_call(call), call.reply)
+            await self.record_result(await on_call(call), call)
 
     async def _job_is_done(self, job: JobSpec) -> bool:
         try:
@@ -145,38 +146,36 @@ class Tools(RunLog):
         timeout: float,
     ) -> ToolResult:
         message_id, repeats, missing = call.call_id, 0, 0
-        sequence = await self._enqueue(tool_class, CallMessage(call=call), call.run_id, message_id)
+        subject = await self._enqueue(tool_class, CallMessage(call=call), message_id)
         while (left := deadline - time.monotonic()) > 0:
             try:
                 return await asyncio.wait_for(asyncio.shield(answer), min(POLL_SECONDS, left))
             except TimeoutError:
                 pass
             try:
-                if found := await self.result(call.call_id):
+                if found := await self.result(call.role, call.call_id):
                     return found
                 # Neither queued nor answered: the publish was taken for a duplicate of a message that is gone.
-                missing = 0 if await self.connection.message(TOOLS, sequence) else missing + 1
+                missing = 0 if await self.connection.newest(TOOLS, subject) else missing + 1
             except Unavailable as error:
                 log.warning("%s; a call waits for the server", error)
             if missing >= 2:
                 repeats += 1
                 log.warning("a %s call was in no queue and had no result; queued again", tool_class)
-                sequence = await self._enqueue(
-                    tool_class, CallMessage(call=call), call.run_id, f"{message_id}.{repeats}"
-                )
+                await self._enqueue(tool_class, CallMessage(call=call), f"{message_id}.{repeats}")
                 missing = 0
         raise ToolBroken(f"no tool_runner of class {tool_class} answered {call.tool} within {timeout:.0f} s")
 
-    async def _enqueue(
-        self, tool_class: ToolClass, message: CallMessage | JobMessage, run_id: str, message_id: str
-    ) -> int:
+    async def _enqueue(self, tool_class: ToolClass, message: CallMessage | JobMessage, message_id: str) -> str:
+        """Returns the subject under which it is queued."""
         data = message.model_dump_json().encode()
         if len(data) > MAX_MESSAGE_BYTES:
             raise ValueError(f"a {message.type} of {len(data)} bytes; put the payload into the store")
-        ack = await self.connection.publish(
-            f"tool.{tool_class}.{run_id}", data, message_id=message_id, template=f"tool.{tool_class}.{{run}}"
-        )
-        return int(ack.seq)
+        asker, run_id, own_id = _asked(message)
+        subject = tool_subject(tool_class, asker, run_id, own_id)
+        template = tool_subject(tool_class, asker, "{run}", "{id}")
+        await self.connection.publish(subject, data, message_id=message_id, template=template)
+        return subject
 
     async def _announce(self, result: ToolResult, reply: str) -> None:
         await self.connection.announce(reply, result.model_dump_json().encode())
@@ -199,9 +198,20 @@ class Tools(RunLog):
 
 def _decode(delivery: Delivery) -> CallMessage | JobMessage:
     try:
-        return _messages.validate_json(delivery.data)
+        message = _messages.validate_json(delivery.data)
     except pydantic.ValidationError as error:
         raise Unreadable(f"{error.error_count()} problems, first: {error.errors()[0]['msg']}") from error
+    # The server checked who may publish on this subject; what the payload says of itself counts for nothing.
+    if delivery.subject.split(".")[2:] != list(_asked(message)):
+        raise Unreadable(f"a {message.type} that says it comes from somebody else")
+    return message
+
+
+def _asked(message: CallMessage | JobMessage) -> tuple[Service, RunId, Token]:
+    """Who asks, for which run, under which id."""
+    if isinstance(message, CallMessage):
+        return message.call.role, message.call.run_id, message.call.call_id
+    return message.job.asked_by, message.job.run_id, message.job.job_id
 
 
 def _broken(call: ToolCall, error: BaseException) -> ToolResult:

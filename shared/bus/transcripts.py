@@ -6,7 +6,7 @@ from nats.js.errors import APIError
 
 from shared.bus.connection import MESSAGE_ID, lost_race
 from shared.bus.part import Part
-from shared.bus.streams import TURNS
+from shared.bus.streams import turn_subject, turns_stream
 from shared.contracts.base import MAX_MESSAGE_BYTES
 from shared.contracts.transcript import Observation, Turn, decode_entry
 from shared.errors import StaleTranscript
@@ -17,7 +17,7 @@ class Transcripts(Part):
         """The whole transcript, oldest first, and the sequence to give to the next `append_entry` (0 when empty)."""
         found: list[Turn | Observation] = []
         last = 0
-        async for message in self.connection.read(TURNS, f"turn.{run_id}.{role}"):
+        async for message in self.connection.read(turns_stream(role), turn_subject(run_id, role)):
             found.append(decode_entry(message.data))
             last = int(message.seq)
         return found, last
@@ -31,17 +31,17 @@ class Transcripts(Part):
         data = entry.model_dump_json().encode()
         if len(data) > MAX_MESSAGE_BYTES:
             raise ValueError(f"a transcript entry of {len(data)} bytes; put the payload into the store and refer to it")
-        subject = f"turn.{entry.run_id}.{entry.role}"
+        subject = turn_subject(entry.run_id, entry.role)
         # The id is of this attempt, not of the turn: two replicas that write turn 3 must not pass for one.
         message_id = secrets.token_hex(12)
         try:
             ack = await self.connection.publish(
-                subject, data, message_id=message_id, expected=after, template=f"turn.{{run}}.{entry.role}"
+                subject, data, message_id=message_id, expected=after, template=turn_subject("{run}", entry.role)
             )
         except APIError as error:
             if not lost_race(error):
                 raise
-            landed = await self.connection.after(TURNS, subject, after)
+            landed = await self.connection.after(turns_stream(entry.role), subject, after)
             if landed and (landed.headers or {}).get(MESSAGE_ID) == message_id:
                 return int(landed.seq)
             raise StaleTranscript(

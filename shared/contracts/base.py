@@ -6,7 +6,7 @@ Messages carry references to stored things, never the things themselves.
 import hashlib
 import secrets
 from datetime import UTC, datetime
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -20,6 +20,7 @@ RunId = Token
 Service = Literal[
     "gateway", "task_manager", "data_engineer", "module_architect", "model_trainer", "tool_runner", "scorer"
 ]
+SERVICES: tuple[Service, ...] = get_args(Service)
 AgentName = Literal["task_manager", "data_engineer", "module_architect", "model_trainer"]
 AGENTS: tuple[AgentName, ...] = ("task_manager", "data_engineer", "module_architect", "model_trainer")
 

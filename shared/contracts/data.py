@@ -84,6 +84,15 @@ class DatasetPrepared(Event):
     spent: Spent = Spent()
 
 
+TOLD_CHECKS = {
+    "near_duplicate": "told: pairs of different patients that show the same image; a gate of its own judges them",
+    "near_duplicate_in_given_split": "told: the split came with the dataset and was left as it is",
+    "content_not_compared": "told: samples whose content could not be compared",
+    "look_not_compared": "told: samples in which near-duplicates would not be found",
+}
+"""Checks of a leakage report that do not fail a lock, and what their number means."""
+
+
 class LeakageReport(Contract):
     """What was looked for across the sides of the split, and what was found."""
 

@@ -118,6 +118,18 @@ class PreviewFiles(ToolArgs):
     rows: int = Field(default=5, ge=1, le=100)
 
 
+class CheckDataset(ToolArgs):
+    """Look for what is wrong with a dataset, before anything is made of it: damaged files, images without masks, masks
+    on other grids, odd label values, NaN, outliers in spacing and size, rows without files, classes with too few
+    patients, copies. Each finding comes with its count, examples and a repair that you carry out in your workspace.
+
+    Works without a card, on bounded samples, and says what it skipped. Call it once, before you write the index.
+    """
+
+    tool = "check_dataset"
+    path: str = "/data"
+
+
 class ViewImage(ToolArgs):
     """Render a three-plane PNG of an image or scan, with an optional mask as overlay, and its numbers."""
 
@@ -150,6 +162,7 @@ TOOLS: dict[str, type[ToolArgs]] = {
         RunScript,
         PreviewDirs,
         PreviewFiles,
+        CheckDataset,
         ViewImage,
         StartTraining,
     )
@@ -160,7 +173,10 @@ PROBES = ("verify_index", "verify_infeasible", "verify_batches", "verify_package
 
 
 class ToolCall(Contract):
-    """A call for tool_runner, published to `tool.<class>.<run>`. The runner decides what is mounted, not the caller."""
+    """A call for tool_runner, published to `tool.<class>.<role>.<run>.<call>`.
+
+    The runner decides what is mounted, not the caller.
+    """
 
     call_id: Token
     """`<run>-<role>-<turn>-<n>`: the same call keeps its id over every retry."""

@@ -11,7 +11,7 @@ Outcome = Literal["ok", "failed", "timeout", "memory", "cancelled", "lost"]
 
 
 class JobSpec(Contract):
-    """Long work for a runner. Published to `tool.<class>.<run>`; its end is the event JobFinished.
+    """Long work for a runner. Published to `tool.<class>.<asker>.<run>.<job>`; its end is the event JobFinished.
 
     `train` runs `command` in the build workspace; `predict` runs a package on sealed samples under opaque names;
     `pack` copies a dataset's samples into the store: train and val rows to the bucket data, test rows to sealed.

@@ -1,4 +1,4 @@
-"""A role's transcript: one message a turn on `turn.<run>.<role>`, fenced on that subject."""
+"""A role's transcript: one message a turn on `turns.<role>.<run>`, fenced on that subject."""
 
 from datetime import datetime
 from typing import Annotated, Literal

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import hmac
 import json
 import os
 import random
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
+from shared.contracts.base import Service
 from shared.embedded.processes import write_private
 from shared.errors import UserError
 from shared.settings import Settings
@@ -33,8 +35,14 @@ class Remembered(BaseModel):
     s3_secret_key: str
     data_roots: tuple[Path, ...] = ()
 
+    def nats_secret(self, service: Service) -> str:
+        return _derived(self.nats_password, service)
+
+    def s3_secret(self, service: Service) -> str:
+        return _derived(self.s3_secret_key, service)
+
     def settings(self, base: Settings) -> Settings:
-        """The caller's settings with the addresses and credentials of this system."""
+        """The caller's settings with the addresses of this system and the operator's credentials."""
         return base.model_copy(
             update={
                 "nats_url": f"nats://127.0.0.1:{self.ports['nats']}",
@@ -137,6 +145,11 @@ def first_memory(names: Sequence[str], data_roots: tuple[Path, ...]) -> Remember
         s3_secret_key=secrets.token_hex(24),
         data_roots=data_roots,
     )
+
+
+def _derived(secret: str, service: Service) -> str:
+    """A service's own secret: it follows from the operator's, which does not follow from it."""
+    return hmac.new(secret.encode(), service.encode(), "sha256").hexdigest()[:48]
 
 
 def free_ports(names: Sequence[str]) -> dict[str, int]:

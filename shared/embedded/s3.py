@@ -1,11 +1,10 @@
 """A real S3 server for the embedded default and the tests: SeaweedFS from its wheel, on loopback only.
 
 The S3 port wants signatures. The other HTTP ports of the server want tokens signed with keys that only the server has;
-its gRPC ports (TCP and Unix sockets in /tmp) trust every local process, so sandboxed code must reach none of them.
+its gRPC ports (TCP and Unix sockets in /tmp) take only who shows the certificate that lies in the server's folder.
 """
 
 import json
-import os
 import secrets
 import shutil
 import signal
@@ -13,13 +12,18 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 from pydantic import SecretStr
 
+from shared.contracts.base import Service
+from shared.embedded.certificate import write_key_pair
+from shared.embedded.processes import write_private
 from shared.errors import M3Error, ServerUnfit, UserError
+from shared.store.rights import RIGHTS
 
 HOST = "127.0.0.1"
 STOP_SECONDS = 1.0
@@ -67,6 +71,28 @@ class S3Keys:
         return cls("m3" + secrets.token_hex(8), secrets.token_urlsafe(32))
 
 
+@dataclass(frozen=True)
+class Identity:
+    """A user of the server beside the operator."""
+
+    name: str
+    keys: S3Keys
+    actions: tuple[str, ...]
+    """As the server spells them: `Read:<bucket>`, `Write:<bucket>`."""
+
+
+def identities(prefix: str, secret: Callable[[Service], str]) -> tuple[Identity, ...]:
+    """One for each service that has rights in the store; `prefix` is that of the buckets' names."""
+    return tuple(
+        Identity(
+            service,
+            S3Keys(service, secret(service)),
+            tuple(f"{access.title()}:{prefix}{bucket}" for bucket, each in buckets.items() for access in each),
+        )
+        for service, buckets in RIGHTS.items()
+    )
+
+
 @dataclass
 class S3Server:
     """A running server. `stop` may be called twice; data in the folder stays for the next start."""
@@ -97,7 +123,7 @@ def weed_binary() -> Path:
     return Path(found)
 
 
-def s3_command(folder: Path, ports: S3Ports, keys: S3Keys) -> list[str]:
+def s3_command(folder: Path, ports: S3Ports, keys: S3Keys, others: Sequence[Identity] = ()) -> list[str]:
     """argv of the server, for a supervisor that starts it; writes the server's configuration (0600) into `folder`.
 
     Keep `ports` over restarts, wait with `wait_ready`, send standard error to a file, and stop it like
@@ -107,16 +133,19 @@ def s3_command(folder: Path, ports: S3Ports, keys: S3Keys) -> list[str]:
     data = folder / "data"
     folder.mkdir(parents=True, exist_ok=True)
     data.mkdir(mode=0o700, exist_ok=True)
-    identity = {
-        "name": "m3builder",
-        "credentials": [{"accessKey": keys.access_key, "secretKey": keys.secret_key}],
-        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-    }
-    _write_private(folder / "s3.json", json.dumps({"identities": [identity]}))
-    tokens = ("jwt.signing", "jwt.signing.read", "jwt.filer_signing", "jwt.filer_signing.read")
-    _write_private(folder / "security.toml", "".join(f'[{name}]\nkey = "{secrets.token_hex(24)}"\n' for name in tokens))
+    operator = Identity("m3builder", keys, ("Admin", "Read", "Write", "List", "Tagging"))
+    identities = [
+        {
+            "name": one.name,
+            "credentials": [{"accessKey": one.keys.access_key, "secretKey": one.keys.secret_key}],
+            "actions": list(one.actions),
+        }
+        for one in (operator, *others)
+    ]
+    write_private(folder / "s3.json", json.dumps({"identities": identities}))
+    write_private(folder / "security.toml", _security(folder))
     # A bucket starts with one volume file instead of seven.
-    _write_private(folder / "master.toml", "[master.volume_growth]\ncopy_1 = 1\n")
+    write_private(folder / "master.toml", "[master.volume_growth]\ncopy_1 = 1\n")
     return [
         str(weed_binary()),
         "-logtostderr=true",
@@ -151,7 +180,9 @@ def s3_command(folder: Path, ports: S3Ports, keys: S3Keys) -> list[str]:
     ]
 
 
-def start_s3(folder: Path, ports: S3Ports | None = None, seconds: float = 30.0) -> S3Server:
+def start_s3(
+    folder: Path, ports: S3Ports | None = None, seconds: float = 30.0, others: Sequence[Identity] = ()
+) -> S3Server:
     """Start the server on `folder` and return once a signed request works. Its log is `folder/s3.log`.
 
     Credentials are made on the first start and kept in `folder`. Raises ServerUnfit with the end of the log.
@@ -159,7 +190,7 @@ def start_s3(folder: Path, ports: S3Ports | None = None, seconds: float = 30.0) 
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     ports, keys = ports or S3Ports.free(), S3Keys.of(folder)
-    command = s3_command(folder, ports, keys)
+    command = s3_command(folder, ports, keys, others)
     log = folder / "s3.log"
     with log.open("ab") as output:
         process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
@@ -215,8 +246,13 @@ def remove_sockets(ports: S3Ports) -> None:
             Path(f"/tmp/seaweedfs-{name}-grpc-{port}.sock").unlink(missing_ok=True)
 
 
-def _write_private(path: Path, text: str) -> None:
-    partial = path.with_name(path.name + ".part")
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-    partial.replace(path)
+def _security(folder: Path) -> str:
+    """Keys that sign the tokens of the HTTP ports, and one certificate that all parts show each other on gRPC."""
+    tokens = ("jwt.signing", "jwt.signing.read", "jwt.filer_signing", "jwt.filer_signing.read")
+    certificate, key = write_key_pair(folder, "grpc")
+    pair = f"cert = {json.dumps(str(certificate))}\nkey = {json.dumps(str(key))}\n"
+    return (
+        "".join(f'[{name}]\nkey = "{secrets.token_hex(24)}"\n' for name in tokens)
+        + f"[grpc]\nca = {json.dumps(str(certificate))}\n"
+        + "".join(f"[grpc.{part}]\n{pair}" for part in ("master", "volume", "filer", "s3", "client"))
+    )

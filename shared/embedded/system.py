@@ -18,26 +18,19 @@ from pathlib import Path
 
 import services
 from shared.bus import Bus
-from shared.contracts.base import Service
+from shared.bus.rights import users
+from shared.contracts.base import SERVICES, Service
 from shared.embedded import processes
 from shared.embedded.home import NATS_USER, Home, Remembered, first_memory, free_ports, port_is_free
 from shared.embedded.nats import nats_command, wait_for_nats
 from shared.embedded.processes import Record
-from shared.embedded.s3 import STOP_SECONDS, S3Keys, S3Ports, remove_sockets, s3_command, wait_ready
+from shared.embedded.s3 import STOP_SECONDS, S3Keys, S3Ports, identities, remove_sockets, s3_command, wait_ready
 from shared.errors import M3Error, ServerUnfit, UserError
 from shared.settings import Settings
 from shared.store import Store
+from shared.store import rights as store_rights
 
 SERVERS = ("nats", "s3")
-SERVICES: tuple[Service, ...] = (
-    "gateway",
-    "task_manager",
-    "data_engineer",
-    "module_architect",
-    "model_trainer",
-    "tool_runner",
-    "scorer",
-)
 START_SECONDS = 60.0
 _S3_PORTS = tuple(field.name for field in fields(S3Ports))
 _PORTS = ("nats", "gateway", *_S3_PORTS)
@@ -84,10 +77,10 @@ def up(settings: Settings, data_roots: Sequence[Path] = (), tell: Tell = lambda 
         memory = _memory(home, settings, data_roots)
         ours = memory.settings(settings.model_copy(update={"home": home.root}))
         found = {name: processes.load(name, home.run) for name in (*SERVERS, *SERVICES)}
-        if _start_servers(home, memory, found, tell):
+        if _start_servers(home, memory, ours.s3_bucket_prefix, found, tell):
             tell("streams and buckets")
             _provision(ours)
-        _start_services(home, ours, found, tell)
+        _start_services(home, memory, ours, found, tell)
     return System(home, ours)
 
 
@@ -153,12 +146,12 @@ def _memory(home: Home, settings: Settings, data_roots: Sequence[Path]) -> Remem
     return memory
 
 
-def _start_servers(home: Home, memory: Remembered, found: dict[str, Record | None], tell: Tell) -> bool:
+def _start_servers(home: Home, memory: Remembered, prefix: str, found: dict[str, Record | None], tell: Tell) -> bool:
     """True when one had to be started."""
     ports, keys = _s3_ports(memory), S3Keys(memory.s3_access_key, memory.s3_secret_key)
     commands = {
         "nats": lambda: nats_command(home.nats, memory.ports["nats"], extra=_authorization(memory)),
-        "s3": lambda: s3_command(home.s3, ports, keys),
+        "s3": lambda: s3_command(home.s3, ports, keys, identities(prefix, memory.s3_secret)),
     }
     folders = {"nats": home.nats, "s3": home.s3}
     missing = [name for name in SERVERS if not _alive(found[name])]
@@ -172,11 +165,12 @@ def _start_servers(home: Home, memory: Remembered, found: dict[str, Record | Non
     return bool(missing)
 
 
-def _start_services(home: Home, settings: Settings, found: dict[str, Record | None], tell: Tell) -> None:
+def _start_services(
+    home: Home, memory: Remembered, settings: Settings, found: dict[str, Record | None], tell: Tell
+) -> None:
     started: dict[str, Record] = {}
-    names: tuple[str, ...] = SERVICES
-    for name in names:
-        own, argv = environment(home, name, settings), [sys.executable, "-m", f"services.{name}"]
+    for name in SERVICES:
+        own, argv = environment(home, name, settings, memory), [sys.executable, "-m", f"services.{name}"]
         record, mark = found[name], _fingerprint(argv, own)
         if record and record.alive and record.fingerprint == mark:
             continue
@@ -191,17 +185,17 @@ def _start_services(home: Home, settings: Settings, found: dict[str, Record | No
     tell(f"starting {', '.join(started)}")
     deadline, waiting = time.monotonic() + START_SECONDS, dict(started)
     while waiting:
-        for name, record in list(waiting.items()):
+        for one, record in list(waiting.items()):
             if not record.alive:
-                raise _did_not_start(home, name, "ended before it was ready")
-            if home.ready_file(name).exists():
-                del waiting[name]
+                raise _did_not_start(home, one, "ended before it was ready")
+            if home.ready_file(one).exists():
+                del waiting[one]
         if time.monotonic() > deadline:
             raise _did_not_start(home, next(iter(waiting)), f"was not ready within {START_SECONDS:.0f} s")
         time.sleep(0.03)
-    for name, record in started.items():
+    for one, record in started.items():
         if not record.alive:
-            raise _did_not_start(home, name, "ended as soon as it was ready")
+            raise _did_not_start(home, one, "ended as soon as it was ready")
 
 
 def _start(
@@ -220,17 +214,18 @@ def _start(
     return record
 
 
-def environment(home: Home, name: str, settings: Settings) -> dict[str, str]:
-    """What a service is told by us; the rest it inherits."""
-    assert settings.nats_password is not None
+def environment(home: Home, name: Service, settings: Settings, memory: Remembered) -> dict[str, str]:
+    """What a service is told by us, its own credentials among it; the rest it inherits."""
+    in_store = name in store_rights.RIGHTS
     return {
         "M3_HOME": str(home.root),
         "M3_NATS_URL": settings.nats_url,
-        "M3_NATS_USER": settings.nats_user or "",
-        "M3_NATS_PASSWORD": settings.nats_password.get_secret_value(),
+        "M3_NATS_USER": name,
+        "M3_NATS_PASSWORD": memory.nats_secret(name),
         "M3_S3_ENDPOINT": settings.s3_endpoint,
-        "M3_S3_ACCESS_KEY": settings.s3_access_key,
-        "M3_S3_SECRET_KEY": settings.s3_secret_key.get_secret_value(),
+        "M3_S3_ACCESS_KEY": name if in_store else "",
+        "M3_S3_SECRET_KEY": memory.s3_secret(name) if in_store else "",
+        "M3_S3_BUCKET_PREFIX": settings.s3_bucket_prefix,
         "M3_GATEWAY_URL": settings.gateway_url,
         "M3_DATA_ROOTS": json.dumps([str(root) for root in settings.data_roots]),
         "M3_READY_FILE": str(home.ready_file(name)),
@@ -323,7 +318,7 @@ def _alive(record: Record | None) -> bool:
 
 def _authorization(memory: Remembered) -> str:
     # Whoever else has an account on this machine may not speak on our bus.
-    return f'authorization {{ user: "{NATS_USER}", password: "{memory.nats_password}" }}\n'
+    return users((NATS_USER, memory.nats_password), {name: memory.nats_secret(name) for name in SERVICES})
 
 
 def _fingerprint(argv: Iterable[str], own: Mapping[str, str]) -> str:

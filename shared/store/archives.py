@@ -10,6 +10,7 @@ import gzip
 import io
 import lzma
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -25,6 +26,8 @@ CHUNK = 1 << 20
 _HEADER = 1 << 20
 """Bytes that an extended header of a tar may have; a long name needs some hundred."""
 _XZ_MEMORY = 512 << 20
+_SIGNATURE, _SIZE, _LOCATION = 0, 5, 9
+"""Where zipfile keeps what it read of the end of a zip."""
 _FORMS = "zip, tar, tar.gz, tar.bz2 or tar.xz"
 _DAMAGED = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, OverflowError,
@@ -95,6 +98,7 @@ def _whole() -> Iterator[None]:
 
 
 def _zip(file: BinaryIO, rules: Rules) -> Iterator[Member]:
+    _count_entries(file, 2 * rules.limits.files)
     with zipfile.ZipFile(file) as archive:
         # A zip has its listing in one place: all of it is looked at before anything is read.
         listing = [
@@ -109,6 +113,25 @@ def _zip(file: BinaryIO, rules: Rules) -> Iterator[Member]:
             info.file_size += 2 * CHUNK
             with archive.open(info) as stream:
                 yield Member(path, stated, False, stream)
+
+
+def _count_entries(file: BinaryIO, most: int) -> None:
+    """Walk the listing of a zip, of which zipfile would take every entry into memory, whatever number is stated."""
+    end: Any = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+    if not end:
+        raise zipfile.BadZipFile("File is not a zip file")
+    left, tail = end[_SIZE], 76 if end[_SIGNATURE] == b"PK\6\6" else 0
+    file.seek(max(0, end[_LOCATION] - left - tail))
+    for count in range(1, most + 2):
+        if left <= 0:
+            break
+        head = file.read(46)
+        if len(head) < 46 or count > most:
+            raise ArchiveRefused(f"Its listing has more than {most} entries or is damaged. Pack it again, as {_FORMS}.")
+        rest = sum(struct.unpack("<HHH", head[28:34]))
+        file.seek(rest, io.SEEK_CUR)
+        left -= 46 + rest
+    file.seek(0)
 
 
 def _zip_folder(info: zipfile.ZipInfo) -> bool:

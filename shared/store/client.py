@@ -22,7 +22,7 @@ from shared.settings import Settings
 from shared.store.faults import explained
 from shared.store.folders import FolderManifest, fetch_files, store_folder
 
-BUCKETS = ("work", "data", "sealed", "packages")
+BUCKETS = ("work", "data", "sealed", "packages", "pictures")
 """By role; the name in the store has the settings' prefix."""
 
 THREADS = 8

@@ -21,6 +21,8 @@ Excluded = Callable[[str], bool]
 """Relative path of a file or folder -> True to leave it out."""
 
 THREADS = 8
+MAX_DEPTH = 64
+"""Folders in each other: what a script nests deeper is not stored."""
 
 
 class FileEntry(Contract):
@@ -85,7 +87,7 @@ class Scan(NamedTuple):
     links: dict[str, str]
     """Links that stay inside, with normalised targets."""
     refused: dict[str, str]
-    """What cannot be stored, and why: links that lead out of the folder, names that are no text."""
+    """What cannot be stored, and why: links that lead out of the folder, names that are no text, deep folders."""
 
 
 def scan(root: Path, exclude: Excluded | None = None) -> Scan:
@@ -95,6 +97,9 @@ def scan(root: Path, exclude: Excluded | None = None) -> Scan:
         with suppress(FileNotFoundError):
             if not _is_text(relative):
                 result.refused[ascii(relative)] = "its name is not UTF-8"
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                result.refused[relative] = f"lies more than {MAX_DEPTH} folders deep"
                 continue
             if entry.is_symlink():
                 _scan_link(root.resolve(), relative, entry.path, result)
@@ -145,14 +150,15 @@ def fetch_files(store: "Store", manifest: FolderManifest, folder: Path) -> None:
         place.symlink_to(target)
 
 
-def _walk(folder: str, prefix: str, exclude: Excluded | None) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _walk(folder: str, prefix: str, exclude: Excluded | None, depth: int = 1) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Everything but folders, and the folders that are too deep to be entered."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             relative = prefix + entry.name
             if exclude and exclude(relative):
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path, relative + "/", exclude)
+            if depth < MAX_DEPTH and entry.is_dir(follow_symlinks=False):
+                yield from _walk(entry.path, relative + "/", exclude, depth + 1)
             else:
                 yield relative, entry
 

@@ -84,7 +84,7 @@ def axes_problem(grid: Grid, dimensions: int) -> str | None:
 def mask_values(path: Path) -> dict[int, int]:
     """Value -> number of voxels, over the whole mask. Raises MaskInvalid, or OSError and the like for damaged files."""
     counts: Counter[int] = Counter()
-    for piece in _pieces(path):
+    for piece in pieces(path):
         for value, count in _count(piece).items():
             counts[value] += count
         if len(counts) > MANY_VALUES:
@@ -106,7 +106,7 @@ def looks_like_mask(path: Path, most: int = 64) -> bool:
 def middle(path: Path) -> Array:
     """The middle slice along the last axis, in the file's own units; a picture whole. Raises as `mask_values`."""
     if suffix_of(path.name) in PICTURE_SUFFIXES:
-        return next(_pieces(path))
+        return next(pieces(path))
     found = _nifti(path)
     where = tuple(slice(None) if axis < 2 else size // 2 for axis, size in enumerate(found.shape))
     return np.asanyarray(found.dataobj[where])
@@ -123,7 +123,8 @@ def _nifti(path: Path) -> Any:
             raise ValueError(f"no readable NIfTI: {type(error).__name__}") from None
 
 
-def _pieces(path: Path) -> Iterator[Array]:
+def pieces(path: Path) -> Iterator[Array]:
+    """The stored numbers, piece by piece, to the end of the file. Raises as `mask_values`."""
     if suffix_of(path.name) in PICTURE_SUFFIXES:
         yield _picture(path).ravel()
         return

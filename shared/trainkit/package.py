@@ -1,7 +1,8 @@
 """A delivered model: a folder that explains itself and runs without anything of ours.
 
-`model.safetensors, config.json, label_map.json, predict.py` and the files it imports, `metadata.json` (fields of a
-MONAI bundle), `environment.txt`, `MODEL_CARD.md`, `SHA256SUMS`.
+`model.safetensors, config.json, label_map.json, predict.py` and the files it imports (`shared.trainkit.exported` has
+those that packages share), `metadata.json` (fields of a MONAI bundle), `environment.txt`, `MODEL_CARD.md`,
+`SHA256SUMS`.
 """
 
 import hashlib
@@ -35,6 +36,7 @@ class PackageFacts:
     counts: Mapping[str, Mapping[str, int]]
     """split -> class -> samples."""
     metric_name: str
+    """Of `metrics`, the one that chose the weights; empty where none did."""
     metrics: Mapping[str, float | None]
     """On the validation part."""
     model: str
@@ -62,22 +64,23 @@ def write_package(
 ) -> None:
     """Write the package next to `folder` under another name and put it there whole, in place of an earlier one.
 
-    `code` are the files that are exported, predict.py among them; `imports` the distributions that they need;
-    `save_weights(path)` writes a safetensors file. Raises ValueError when the code imports anything of ours.
+    `code` are the files that are exported, predict.py among them, and folders of such; `imports` the distributions that
+    they need; `save_weights(path)` writes a safetensors file. Raises ValueError when the code imports anything of ours.
     """
-    if "predict.py" not in {file.name for file in code}:
+    texts = exported_texts(code)
+    if "predict.py" not in texts:
         raise ValueError("a package needs predict.py")
-    for file in code:
-        if found := OURS.search(file.read_text(encoding="utf-8")):
-            raise ValueError(f"{file.name} has `{found.group().strip()}`; the package must run without it")
+    for name, text in texts.items():
+        if found := OURS.search(text):
+            raise ValueError(f"{name} has `{found.group().strip()}`; the package must run without it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         draft.chmod(0o755)
         save_weights(draft / "model.safetensors")
         (draft / "model.safetensors").chmod(0o644)
-        for file in code:
-            write_text(draft / file.name, file.read_text(encoding="utf-8"))
+        for name, text in texts.items():
+            write_text(draft / name, text)
         write_json(draft / "config.json", config)
         values = {"values": dict(facts.label_values)} if facts.label_values else {}
         write_json(draft / "label_map.json", {"names": list(facts.label_names), **values})
@@ -90,6 +93,17 @@ def write_package(
         swap(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def exported_texts(code: Sequence[Path]) -> dict[str, str]:
+    """Path in the package -> text."""
+    found = {}
+    for item in code:
+        for file in sorted(item.rglob("*.py")) if item.is_dir() else [item]:
+            # Files that packages share stand beside predict.py there.
+            text = file.read_text(encoding="utf-8").replace("shared.trainkit.exported.", "")
+            found[file.relative_to(item.parent).as_posix()] = text
+    return found
 
 
 def swap(draft: Path, folder: Path) -> None:
@@ -202,8 +216,9 @@ def model_card(facts: PackageFacts) -> str:
         f"{'not defined' if value is None else format(value, '.3f')} |"
         for name, value in facts.metrics.items()
     ]
+    role = "on which the weights were chosen" if facts.metric_name in facts.metrics else "which chose no weights"
     limits = [
-        "The figures above come from the validation part, on which the weights were chosen: expect less on new data.",
+        f"The figures above come from the validation part, {role}: expect less on new data.",
         "Nothing is recorded about other scanners, sites, protocols or populations than those of the training data.",
         "Not a medical device; not cleared for clinical decisions.",
         *facts.limits,

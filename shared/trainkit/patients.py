@@ -8,7 +8,11 @@ from pathlib import Path, PurePosixPath
 from shared.trainkit.listings import Places, read_table
 from shared.trainkit.pairs import Pair
 
-_COLUMN = re.compile(r"patient|subject|\bptid\b|person|participant|\bmrn\b", re.IGNORECASE)
+COLUMN = re.compile(
+    r"(?:patient|subject|person|participant)s?(?:[ _-]?(?:id|nr|no|number|code|key|identifier|uid))?$|\bptid\b|\bmrn\b",
+    re.IGNORECASE,
+)
+"""Says who somebody is; `PatientSex` and `PatientAge` do not."""
 _VISIT = re.compile(r"[-_](?:MR|CT|ses|session|visit|scan|tp|timepoint|day)[-_]?\d+$", re.IGNORECASE)
 
 Grouping = tuple[list[str], str, str]
@@ -51,7 +55,7 @@ def _from_tables(root: Path, pairs: Sequence[Pair], tables: Iterable[str]) -> Gr
             rows = read_table(root / table)
         except (OSError, ValueError):
             continue
-        column = next((name for name in rows[0] if _COLUMN.search(name)), None) if rows else None
+        column = next((name for name in rows[0] if COLUMN.search(name)), None) if rows else None
         if column is None:
             continue
         places = Places([pair.image for pair in pairs])

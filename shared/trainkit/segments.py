@@ -38,10 +38,10 @@ class Look:
 def find_pairs(found: Collection, tables: Sequence[str], dimensions: int, hints: str) -> Pairing:
     """By the dataset's own list if it has one, else by the names. What is in no pair is accounted for in `excluded`."""
     usable = [name for name in found.files if suffix_of(name) in MASK_SUFFIXES]
-    found.excluded[FORMAT] += [name for name in found.files if name not in set(usable)]
+    found.excluded[FORMAT] += [name for name in found.files if suffix_of(name) not in MASK_SUFFIXES]
     volumes = [name for name in usable if suffix_of(name) in _VOLUMES]
     if dimensions == 3 and volumes:
-        found.excluded[PICTURE] += [name for name in usable if name not in set(volumes)]
+        found.excluded[PICTURE] += [name for name in usable if suffix_of(name) not in _VOLUMES]
         usable = volumes
     named = Finder(found.data, usable, stem_of, hints).find()
     listed = listed_pairs(found.data, tables, usable)

@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from config import Config, ConfigError, load
 
 from shared.trainkit import checkpoints, checks
+from shared.trainkit.exported import CLI
 from shared.trainkit.index import IndexInvalid, labels_of, read_index
 from shared.trainkit.package import PackageFacts, write_package
 from shared.trainkit.progress import ProgressFile, write_metrics
@@ -159,7 +160,7 @@ def deliver(
     )
     write_package(
         Path("package"),
-        code=[HERE / name for name in EXPORTED],
+        code=[*(HERE / name for name in EXPORTED), CLI],
         imports=IMPORTED if config.model.backbone.startswith("resnet") else (*IMPORTED, "monai"),
         save_weights=lambda path: save_weights(result.model, path),
         config={

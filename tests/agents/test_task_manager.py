@@ -8,7 +8,7 @@ import pytest
 from m3bench import cards as bench_cards
 from services.task_manager.facets import read_facets
 from services.task_manager.keeper import keep
-from services.task_manager.playbook import acceptable, caps, choose, wanted_labels
+from services.task_manager.playbook import acceptable, caps, choose, named_metric, wanted_labels
 from shared.contracts.cards import parse_card
 from shared.contracts.runs import CancelRequested, DataCard, RoleFailed, RunRequested
 from shared.contracts.state import fold
@@ -108,6 +108,8 @@ def test_a_floor_in_the_request_is_kept() -> None:
     assert given is not None and (given.floor, given.source) == (0.9, "request")
     percent = acceptable("accuracy over 85 %", CARDS[0], "accuracy")
     assert percent is not None and percent.floor == pytest.approx(0.85)
+    cider = acceptable("reports with a CIDEr of at least 1.2", CARDS[0], "cider_d")
+    assert cider is not None and cider.floor == 1.2
 
 
 def test_stated_dimension_outweighs_an_implied_one() -> None:
@@ -123,3 +125,16 @@ def test_the_keeper_ends_what_nobody_else_ends() -> None:
     cancelled = keep(fold("r1", [(1, asked), (2, CancelRequested.make(run_id="r1", sender="gateway", cause=asked))]))
     assert cancelled is not None and cancelled.end == "cancelled"
     assert keep(fold("r1", [(1, asked), (2, failed), (3, end)])) is None
+
+
+@pytest.mark.parametrize(
+    ("request_text", "metric"),
+    [
+        ("Generate findings from chest X-rays with the best BLEU-4.", "bleu_4"),
+        ("A report generator, ROUGE-L at least 0.3", "rouge_l"),
+        ("Reports judged by CIDEr", "cider_d"),
+        ("A report generator scored with BLEU and the like", None),
+    ],
+)
+def test_a_figure_of_texts_is_taken_by_its_name(request_text: str, metric: str | None) -> None:
+    assert named_metric(request_text) == metric

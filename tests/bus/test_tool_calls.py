@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from shared.bus import Bus
-from shared.bus.streams import DLQ, TOOLS
+from shared.bus.streams import DLQ, TOOLS, tool_subject
 from shared.bus.tools import CallMessage
 from shared.contracts.base import new_run_id
 from shared.contracts.runs import RunRequested
@@ -24,6 +24,10 @@ def a_call(run_id: str, number: int = 1) -> ToolCall:
     return ToolCall(
         call_id=f"{run_id}-data_engineer-1-{number}", run_id=run_id, role="data_engineer", tool="list_files", reply=""
     )
+
+
+def queued(tool_class: ToolClass, call: ToolCall) -> str:
+    return tool_subject(tool_class, call.role, call.run_id, call.call_id)
 
 
 class Runner:
@@ -69,7 +73,7 @@ async def test_a_call_is_answered_and_the_answer_kept(bus: Bus, bus_settings: Se
     assert [result.call_id for result in results] == [a_call(run_id, n).call_id for n in range(5)]
     # Nobody serves any more: the record answers, also to another replica.
     assert await caller.call("data", a_call(run_id, 3), 0.1) == results[3]
-    assert await bus.result(a_call(run_id, 3).call_id) == results[3]
+    assert await bus.result("data_engineer", a_call(run_id, 3).call_id) == results[3]
     await caller.close()
 
 
@@ -78,14 +82,14 @@ async def test_a_doubled_message_gives_one_result(bus: Bus) -> None:
     call = a_call(run_id).model_copy(update={"reply": "_INBOX_nobody.reply.x"})
     data = CallMessage(call=call).model_dump_json().encode()
     for message_id in ("first", "second"):
-        await bus.connection.publish(f"tool.build.{run_id}", data, message_id=f"{run_id}{message_id}")
+        await bus.connection.publish(queued("build", call), data, message_id=f"{run_id}{message_id}")
     runner = Runner(bus)
     async with runner.serving("build"):
         result = await bus.call("build", a_call(run_id), SECONDS)
         again = await bus.call("build", a_call(run_id), SECONDS)
         other = ToolResult(call_id=call.call_id, tool=call.tool, ok=False, summary="late")
-        assert await bus.record_result(other, call.reply) == result
-    assert result == again == await bus.result(call.call_id)
+        assert await bus.record_result(other, call) == result
+    assert result == again == await bus.result(call.role, call.call_id)
 
 
 async def test_two_replicas_of_a_role_ask_for_the_same_call(bus: Bus, bus_settings: Settings) -> None:
@@ -105,11 +109,25 @@ async def test_two_replicas_of_a_role_ask_for_the_same_call(bus: Bus, bus_settin
 async def test_a_call_that_fell_out_of_the_queue_is_queued_again(bus: Bus) -> None:
     run_id = new_run_id()
     call = a_call(run_id)
-    ack = await bus.connection.publish(f"tool.build.{run_id}", b"{}", message_id=call.call_id)
+    ack = await bus.connection.publish(queued("build", call), b"{}", message_id=call.call_id)
     await bus.connection.js.delete_msg(TOOLS, ack.seq)
     runner = Runner(bus)
     async with runner.serving("build"):
         assert (await bus.call("build", call, SECONDS)).ok
+
+
+async def test_a_call_in_the_name_of_another_role_is_not_carried_out(bus: Bus) -> None:
+    run_id = new_run_id()
+    call = a_call(run_id)  # of the Data Engineer, on a subject that only the Model Trainer may publish on
+    subject = tool_subject("build", "model_trainer", run_id, call.call_id)
+    data = CallMessage(call=call).model_dump_json().encode()
+    await bus.connection.publish(subject, data, message_id=f"{run_id}-forged")
+    runner = Runner(bus)
+    async with runner.serving("build"), asyncio.timeout(SECONDS):
+        async for message in bus.connection.tail(DLQ, f"dlq.TOOLS.build.{run_id}"):
+            assert "somebody else" in json.loads(message.data)["cause"]
+            break
+    assert runner.calls == []
 
 
 async def test_a_runner_that_always_fails_is_answered_for(bus: Bus) -> None:
@@ -160,7 +178,9 @@ async def test_a_job_is_started_once_and_not_after_its_end(bus: Bus) -> None:
         )
         data = job.model_dump_json()
         await bus.connection.publish(
-            f"tool.train.{run_id}", f'{{"type": "job", "job": {data}}}'.encode(), message_id=f"{run_id}-late"
+            tool_subject("train", job.asked_by, run_id, job.job_id),
+            f'{{"type": "job", "job": {data}}}'.encode(),
+            message_id=f"{run_id}-late",
         )
         await asyncio.sleep(0.3)
     assert runner.jobs == [(job.job_id, 1)]

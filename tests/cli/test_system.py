@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from services.gateway.client import Gateway
+from shared.contracts.base import SERVICES
 from shared.embedded import processes
 from shared.embedded.home import Home
-from shared.embedded.system import SERVERS, SERVICES, System, attach, down, inherited, status, up
+from shared.embedded.system import SERVERS, System, attach, down, inherited, status, up
 from shared.errors import ServerUnfit, UserError
 from shared.settings import Settings
 

@@ -73,7 +73,7 @@ def test_no_later_role_has_seen_the_test_set(running: Running, main_job) -> None
 
 
 def test_the_package_predicts_alone(running: Running, main_job, tmp_path: Path) -> None:
-    from m3bench.cc_ccii import new_scan
+    from m3bench.datasets.cc_ccii import new_scan
 
     fetch(running, main_job["run_id"], tmp_path / "model")
     new_scan(tmp_path / "scan", "NCP", 77)

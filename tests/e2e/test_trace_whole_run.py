@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.contracts.base import AGENTS
-from shared.embedded.system import SERVICES
+from shared.contracts.base import AGENTS, SERVICES
 from tests.e2e.conftest import Running
 from tests.telemetry.receiver import above, orphans, tree
 

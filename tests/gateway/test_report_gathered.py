@@ -2,23 +2,29 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 import uvicorn
+from PIL import Image
 from typer.testing import CliRunner
 
 from services.gateway import cli, cli_report
 from services.gateway.app import create_app
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
+from shared.contracts.data import IndexRow
 from shared.contracts.training import JobProgress
 from shared.errors import UserError
 from shared.settings import Settings
 from shared.store import Store
 from tests.gateway import reported
+from tests.runner.scored_run import told
 
 
 async def tell(bus: Bus, details: Ref | None) -> str:
@@ -32,7 +38,7 @@ async def tell(bus: Bus, details: Ref | None) -> str:
 
 
 async def ask(http: httpx.AsyncClient, run_id: str, form: str) -> httpx.Response:
-    answer = await http.get(f"/runs/{run_id}/report", params={"format": form})
+    answer = await http.get(f"/runs/{run_id}/report", params={"format": form, "wait": 0})
     assert answer.status_code == 200, answer.text
     return answer
 
@@ -89,3 +95,28 @@ async def test_the_command_prints_or_writes(door: None, bus: Bus, tmp_path: Path
     assert {file.name for file in (tmp_path / "new" / "told").iterdir()} == set(cli_report.FILES.values())
     refused = await asyncio.to_thread(CliRunner().invoke, cli.app, ["report", run_id, "--format", "all"])
     assert isinstance(refused.exception, UserError) and "--output DIR" in str(refused.exception)
+
+
+def test_the_gateway_reads_no_image_itself() -> None:
+    code = "import services.gateway.app, sys; print({'nibabel', 'PIL', 'pydicom', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "set()"
+
+
+async def test_without_a_runner_the_rest_of_the_report_is_there(bus: Bus, settings: Settings, tmp_path: Path) -> None:
+    store = Store.connect(settings)
+    await asyncio.to_thread(store.ensure_buckets)
+    data = tmp_path / "data"
+    data.mkdir()
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(data / "x.png")
+    rows = [IndexRow(sample_id="x", patient="p", files=("x.png",), label="ill", split="test")]
+    run_id = await told(
+        bus, store, data, rows, task="diagnosis", dimensions=2, labels=("ill",),
+        cases=[{"sample_id": "x", "label": "ill", "predicted": "ill", "probabilities": {"ill": 1.0}}],
+    )  # fmt: skip
+    transport = httpx.ASGITransport(create_app(bus, store, settings))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=60) as client:
+        for wait, words in ((1, "No tool runner drew them within 1 s"), (0, "They were not asked for")):
+            answer = await client.get(f"/runs/{run_id}/report", params={"format": "html", "wait": wait})
+            assert answer.status_code == 200
+            assert words in answer.text and "1 test cases, 0 without a usable answer." in answer.text

@@ -12,9 +12,10 @@ from services.gateway.report.svg import ticks
 from services.gateway.report.text import text
 from tests.gateway import reported
 
-_VOID = {"meta"}
+_VOID = {"meta", "img", "br"}
 _TAGS = {
     *("html", "head", "meta", "title", "style", "body", "h1", "h2", "section", "div", "p", "b"),
+    *("span", "i", "ul", "li", "br", "img"),
     *("table", "thead", "tbody", "tr", "th", "td", "figure", "figcaption"),
     *("svg", "line", "polyline", "rect", "circle", "text"),
 }
@@ -31,6 +32,10 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in _TAGS, tag
+        if tag == "img":
+            source = dict(attrs).pop("src") or ""
+            assert re.fullmatch(r"data:image/png;base64,[A-Za-z0-9+/=]+", source)
+            attrs = [(name, value) for name, value in attrs if name != "src"]
         self.attributes |= {name for name, _ in attrs}
         if tag not in _VOID:
             self.open.append(tag)
@@ -55,14 +60,20 @@ def read(told: str) -> _Reader:
     return reader
 
 
-@pytest.mark.parametrize("facts", [reported.diagnosis(), reported.segmentation(), reported.diagnosis(gate_fails=True)])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        *(reported.diagnosis(), reported.segmentation(), reported.diagnosis(gate_fails=True)),
+        *(reported.seen(reported.diagnosis()), reported.seen(reported.segmentation())),
+    ],
+)
 def test_the_page_is_well_formed_and_loads_nothing(facts: Facts) -> None:
     told = page(facts)
     read(told)
-    assert not re.search(r"https?:|//|url\(|@import|<script|<link|<img", told)
+    assert not re.search(r"https?:|//|url\(|@import|<script|<link", re.sub(r"base64,[^\"]+", "", told))
 
 
-@pytest.mark.parametrize("facts", [reported.diagnosis(), reported.segmentation()])
+@pytest.mark.parametrize("facts", [reported.diagnosis(), reported.segmentation(), reported.seen(reported.diagnosis())])
 def test_the_page_says_all_that_the_text_says(facts: Facts) -> None:
     words = " ".join("".join(f"{one} " for one in read(page(facts)).words).split())
     for line in text(facts, width=10_000).splitlines():
@@ -79,7 +90,8 @@ def test_names_of_strangers_stay_words() -> None:
         table = {name: {"dice": 0.5, "n": 9.0, "auc": 0.5} for name in names}
         made[-2] = (made[-2][0], scored.model_copy(update={"per_class": table}))
         details = reported.diagnosis().details.model_copy(update={"labels": names, "cases": cases, "worst": ()})
-        reader = read(page(Facts.of(made, details=details, progress=reported.progress(metric=reported.HOSTILE))))
+        facts = Facts.of(made, details=details, progress=reported.progress(metric=reported.HOSTILE))
+        reader = read(page(reported.seen(facts, reported.HOSTILE)))
         assert any("<script>alert(1)</script>" in words for words in reader.words)
         assert "\x1b" not in "".join(reader.words)
 

@@ -46,6 +46,8 @@ def test_what_the_scorer_notes_of_a_diagnosis_is_what_the_report_shows() -> None
     assert "covid-19: 3 of 4 right, 1 as normal" in caption and "pneumonia: 3 of 4 right, 1 as normal" in caption
     assert "normal: 3 of 4 right, 1 as no answer" in caption
     words = " ".join(text(facts).split())
-    assert "12 test cases, 1 without a usable answer. sample patient no answer test11 test11 unreadable header" in words
+    assert "12 test cases, 1 without a usable answer. case chosen as probability of the truth sample patient" in words
+    assert "12 worst 0.000 test11 test11" in words
+    assert "sample patient no answer test11 test11 unreadable header" in words
     assert "2 answered wrong. sample patient truth answer probability test1 test1 pneumonia normal 0.450" in words
     assert details.why

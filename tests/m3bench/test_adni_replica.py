@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import numpy as np
 import pydicom
 import pytest
 import torch
+from PIL import Image
 
-from m3bench.adni import HEADER, LOCALIZER, TABLE
+from m3bench.datasets.adni import HEADER, LOCALIZER, TABLE
 from m3bench.replicas import make
+from m3bench.show import montage
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +99,9 @@ def test_distributed_layout_has_a_folder_for_each_image(root: Path, tmp_path: Pa
     assert np.allclose(np.diff(along), -1.2)
     by_name = [int(pydicom.dcmread(path).InstanceNumber) for path in sorted(paths)]
     assert by_name != sorted(by_name)
+    # A series of files is one volume to look at.
+    only = tmp_path / "one"
+    shutil.copytree(paths[0].parent, only / "series")
+    assert montage(only, tmp_path / "one.png") == 1
+    with Image.open(tmp_path / "one.png") as picture:
+        assert np.asarray(picture)[1:-8, 1:-8, 0].std() > 20

@@ -10,7 +10,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from m3bench.brain_lesions import SIDES
+from m3bench.phantoms.brain_lesions import SIDES
 from m3bench.replicas import make
 
 IDS = (

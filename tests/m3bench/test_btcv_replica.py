@@ -1,6 +1,7 @@
 """The BTCV replica: thirteen organs where a body has them, names with gaps, a part that nobody labelled."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from m3bench.abdomen import ORGANS
+from m3bench.phantoms.abdomen import ORGANS
 from m3bench.replicas import make
 
 SPLEEN, RIGHT_KIDNEY, LEFT_KIDNEY, GALLBLADDER, ESOPHAGUS, LIVER = range(1, 7)
@@ -16,15 +17,13 @@ AORTA, CAVA, PANCREAS, RIGHT_ADRENAL, LEFT_ADRENAL = 8, 9, 11, 12, 13
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("btcv") / "BTCV"
-    make("BTCV", folder, seed=3)
-    return folder
+def root(tiny: Callable[[str], Path]) -> Path:
+    return tiny("btcv")
 
 
 @pytest.fixture(scope="module")
 def truth(root: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(root.with_name("BTCV.truth.json").read_text("utf-8"))
+    found: dict[str, Any] = json.loads(root.with_name(f"{root.name}.truth.json").read_text("utf-8"))
     return found
 
 

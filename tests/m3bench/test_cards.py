@@ -2,6 +2,7 @@ import json
 from importlib.resources import files
 
 from m3bench import cards
+from m3bench.readers.bars import bars
 from shared.contracts.cards import parse_card
 
 TABLE_4 = {
@@ -59,3 +60,14 @@ def test_each_task_is_asked_for_in_five_ways() -> None:
     assert len(asked["unserved"]) >= 6
     for task in asked["tasks"].values():
         assert task["real"].keys() == {"metric", "floor", "target", "alarm"}
+
+
+def test_replicas_have_bars_that_follow_from_what_was_measured() -> None:
+    asked = json.loads(files("m3bench").joinpath("requests.json").read_text(encoding="utf-8"))["tasks"]
+    for task in asked.values():
+        assert task["replicas"].keys() == {"tiny", "small"}
+        for size in task["replicas"].values():
+            rule = bars(**size["measured"], ideal=size["ideal"])
+            assert (size["floor"], size["target"], size["alarm"]) == (rule.floor, rule.target, rule.alarm)
+            assert size["metric"] == task["real"]["metric"]
+            assert max(size["measured"]["no_image"], size["measured"]["greys"]) < size["floor"] < size["target"] <= 1

@@ -1,4 +1,4 @@
-"""What the replica's pixels give away: nothing in their statistics, the patient in their texture."""
+"""What the replica's files give away: nothing in names and lengths, the patient in the texture."""
 
 import json
 from typing import Any
@@ -6,11 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GroupKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from m3bench.replicas import make
 
@@ -21,7 +16,7 @@ Scan = dict[str, Any]
 def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Scan]:
     """All sound scans of a replica with their pixels, without the planted copy."""
     root = tmp_path_factory.mktemp("signal") / "data"
-    truth = json.loads(make("cc-ccii", root, patients=34, seed=11).read_text(encoding="utf-8"))
+    truth = json.loads(make("cc-ccii", root, patients=22, seed=11).read_text(encoding="utf-8"))
     skipped = {quirk["path"] for quirk in truth["quirks"] if quirk["quirk"] in ("corrupt_png", "duplicate_scan")}
     return [
         {
@@ -37,25 +32,6 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Scan]:
         for scan in truth["scans"]
         if scan["folder"] not in skipped
     ]
-
-
-def test_intensity_statistics_do_not_tell_the_classes_apart(scans: list[Scan]) -> None:
-    features = np.array(
-        [
-            [
-                scan["pixels"].mean(),
-                scan["pixels"].std(),
-                *np.percentile(scan["pixels"], [1, 5, 10, 25, 50, 75, 90, 95, 99]),
-            ]
-            for scan in scans
-        ]
-    )
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000, C=10))
-    patients = [scan["patient"] for scan in scans]
-    labels = [scan["label"] for scan in scans]
-    guess = cross_val_predict(model, features, labels, groups=patients, cv=GroupKFold(5), method="predict_proba")
-
-    assert roc_auc_score(labels, guess, multi_class="ovr") < 0.7
 
 
 def test_neither_size_nor_length_nor_format_tells_the_classes_apart(scans: list[Scan]) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from m3bench.chestx_det10 import masks
+from m3bench.datasets.chestx_det10 import masks
 from m3bench.replicas import make
 
 NAMES = [
@@ -20,10 +21,8 @@ NAMES = [
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("det") / "ChestX-Det10-Dataset"
-    make("chestx-det10", folder, workers=1)
-    return folder
+def root(tiny: Callable[[str], Path]) -> Path:
+    return tiny("chestx-det10")
 
 
 @pytest.fixture(scope="module")

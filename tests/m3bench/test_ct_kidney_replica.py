@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,10 +19,8 @@ NAMES = ("Cyst", "Normal", "Stone", "Tumor")
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("kidney") / "CT-KIDNEY"
-    make("ct-kidney", folder, workers=1)
-    return folder
+def root(tiny: Callable[[str], Path]) -> Path:
+    return tiny("ct-kidney")
 
 
 def test_four_folders_of_numbered_pictures(root: Path) -> None:
@@ -60,7 +59,7 @@ def test_table_has_paths_that_do_not_exist(root: Path) -> None:
 
 
 def test_neighbours_are_nearly_alike_and_some_files_are_copies(root: Path) -> None:
-    truth = json.loads(root.with_name("CT-KIDNEY.truth.json").read_text())
+    truth = json.loads(root.with_name(f"{root.name}.truth.json").read_text())
     same: dict[str, list[str]] = defaultdict(list)
     for path in sorted(root.glob("*/*.jpg")):
         same[hashlib.sha256(path.read_bytes()).hexdigest()].append(path.relative_to(root).as_posix())

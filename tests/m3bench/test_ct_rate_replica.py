@@ -11,9 +11,9 @@ import nibabel
 import numpy as np
 import pytest
 
-from m3bench.chest_findings import LABELS
-from m3bench.ct_words import labels_in
+from m3bench.phantoms.chest_findings import LABELS
 from m3bench.replicas import make
+from m3bench.words.ct_words import labels_in
 from shared.trainkit.imagefile import readable
 
 LABEL_ORDER = (

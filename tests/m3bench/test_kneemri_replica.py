@@ -4,20 +4,19 @@ import csv
 import json
 import pickle
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from m3bench.kneemri import HEADER
+from m3bench.datasets.kneemri import HEADER
 from m3bench.replicas import make
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("knee") / "KneeMRI"
-    make("kneemri", folder, workers=1)
-    return folder
+def root(tiny: Callable[[str], Path]) -> Path:
+    return tiny("kneemri")
 
 
 def rows_of(root: Path) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from m3bench.cli import app
-from m3bench.replicas import ReplicaError, make
+from m3bench.replicas import ReplicaError, find, make
 
 NAMES = ("BTCV", "VerSe", "OASIS", "COVID19", "INSTANCE2022", "MSD Pancreas")
 
@@ -50,14 +51,17 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def replica(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def replica(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Makes each replica once, when it is first asked for."""
     made: dict[tuple[str, str], Made] = {}
 
     def get(name: str, layout: str = "paper") -> Made:
         if (name, layout) not in made:
             folder = tmp_path_factory.mktemp("replicas") / f"{name} {layout}"
-            make(name, folder, seed=11, layout=layout)
+            if layout == "paper":
+                folder = tiny(find(name)[0])
+            else:
+                make(name, folder, seed=11, layout=layout)
             made[name, layout] = Made(folder)
         return made[name, layout]
 
@@ -101,29 +105,6 @@ def test_the_papers_tree_is_images_masks_and_an_ordered_list_of_labels(replica: 
     corrupt = {path for image in made.quirks("corrupt_gzip") for path in (image, image.replace("images/", "masks/"))}
     visible = {path for path in made.files if not Path(path).name.startswith(".")}
     assert visible == named | corrupt | {"labels.json"}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_neither_grey_values_nor_a_mean_mask_tell_the_structures(replica: Any, name: str) -> None:
-    """A reader who sees one voxel at a time, with all other cases as examples; and one who sees no image at all."""
-    made = replica(name)
-    values = np.array([0, *made.truth["label_values"].values()])
-    tables, cases = [], []
-    for case in made.labelled:
-        image, mask = (nibabel.as_closest_canonical(made.load(case[part])).get_fdata() for part in ("image", "mask"))
-        scale = 300 if image.max() <= 1 else 1
-        grey = np.clip(image * scale / 10 + 110, 0, 399).astype(int).ravel()
-        place = np.searchsorted(np.sort(values), mask.astype(int).ravel())
-        tables.append(np.bincount(place * 400 + grey, minlength=400 * len(values)).reshape(-1, 400))
-        cases.append((grey, place))
-    total, scores = sum(tables), []
-    for (grey, place), table in zip(cases, tables, strict=True):
-        guess = (total - table).argmax(axis=0)[grey]
-        present = [value for value in range(1, len(values)) if (place == value).any()]
-        scores += [2 * np.sum((guess == v) & (place == v)) / (np.sum(guess == v) + np.sum(place == v)) for v in present]
-
-    assert np.mean(scores) < 0.35
-    assert made.truth["trivial"]["mean_mask_dice"] < 0.7
 
 
 @pytest.mark.parametrize("name", NAMES)

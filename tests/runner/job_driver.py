@@ -1,4 +1,4 @@
-"""One job by the real runner code, as an ordinary user: job_driver.py SETTINGS JOB, both JSON.
+"""Jobs by the real runner code, one after the other, as an ordinary user: job_driver.py SETTINGS JOB..., all JSON.
 
 A process of its own, since the sandbox refuses to run as root.
 """
@@ -14,7 +14,7 @@ from shared.contracts.training import JobSpec
 from shared.settings import Settings
 
 
-async def main(settings: Settings, spec: JobSpec) -> None:
+async def main(settings: Settings, specs: list[JobSpec]) -> None:
     # Not before root is dropped: numpy starts threads.
     from services.tool_runner.jobs import Jobs
     from services.tool_runner.mounts import Mounts
@@ -25,9 +25,10 @@ async def main(settings: Settings, spec: JobSpec) -> None:
     bus = await Bus.connect(settings, "tool_runner")
     context = Context(name="tool_runner", settings=settings, bus=bus)
     mounts = Mounts(settings, context.store)
-    jobs = Jobs(context, detect("auto"), Workspaces(settings.home, context.store, bus), mounts)
+    jobs = Jobs(context, detect(settings.isolation), Workspaces(settings.home, context.store, bus), mounts)
     try:
-        await jobs.on_job(spec, 1)
+        for spec in specs:
+            await jobs.on_job(spec, 1)
     finally:
         await bus.close()
 
@@ -35,4 +36,4 @@ async def main(settings: Settings, spec: JobSpec) -> None:
 if __name__ == "__main__":
     given = Settings(**json.loads(sys.argv[1]))
     drop_root(given.runner_uid, [given.home / "runner", *given.data_roots])
-    asyncio.run(main(given, JobSpec.model_validate_json(sys.argv[2])))
+    asyncio.run(main(given, [JobSpec.model_validate_json(word) for word in sys.argv[2:]]))

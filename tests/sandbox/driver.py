@@ -17,12 +17,19 @@ from typing import Any, cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from services.tool_runner import sandbox
+from services.tool_runner.sandbox import proc, root
 from shared.errors import ToolBroken, UserError
 
-UID = 64329
 HERE = Path(__file__).resolve().parent
 LEVEL = cast(sandbox.Level, sys.argv[1])
+UID = {"bwrap": 64329, "landlock": 64331, "none": 64332}[LEVEL]
+# Other levels are tried at the same time, and what is left of a run is looked for by its command line.
+FORKED = f"m3-fork-{LEVEL}"
 CASES: dict[str, Callable[["Bench"], Awaitable[Any]]] = {}
+
+
+def token(number: int) -> str:
+    return f"{86400 + number}.{UID}"
 
 
 def case(function: Callable[["Bench"], Awaitable[Any]]) -> Callable[["Bench"], Awaitable[Any]]:
@@ -33,8 +40,9 @@ def case(function: Callable[["Bench"], Awaitable[Any]]) -> Callable[["Bench"], A
 class Bench:
     """Folders, a secret outside, and listeners that nobody may reach."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, small: Path | None = None) -> None:
         self.base = base
+        self.small = small
         self.data = base / "data"
         self.packages = base / "packages"
         self.number = 0
@@ -58,6 +66,7 @@ class Bench:
         text = log.read_text(errors="replace")
         result = {key: getattr(done, key) for key in done.__dataclass_fields__ if key != "log"}
         return result | {
+            "run": name,
             "text": text[-3000:],
             "size": log.stat().st_size,
             "files": [path.name for path in workspace.iterdir()],
@@ -78,13 +87,15 @@ def alive(token: str) -> list[int]:
     return found
 
 
-def owners(pids: list[int]) -> list[int]:
-    uids = []
-    for pid in pids:
+def identities() -> list[dict[str, Any]]:
+    """Of every process below this one, as seen from outside: name, and real, effective, saved and file system ids."""
+    found = []
+    for pid in proc.descendants(os.getpid()):
         with contextlib.suppress(OSError):
-            status = Path(f"/proc/{pid}/status").read_text()
-            uids += [int(word) for line in status.splitlines() if line.startswith("Uid:") for word in line.split()[1:]]
-    return uids
+            fields = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+            ids = {key: [int(word) for word in fields[key].split()] for key in ("Uid", "Gid", "Groups")}
+            found.append({"name": fields["Name"], **ids})
+    return found
 
 
 def sleeping(token: str) -> list[int]:
@@ -136,8 +147,8 @@ async def attacks(bench: Bench) -> Any:
     workspace.mkdir()
     (workspace / "inside.py").write_text((HERE / "inside.py").read_text())
     before = (bench.data / "scan.txt").stat()
-    await bench.run("python", "inside.py", json.dumps(known), workspace=workspace, seconds=60)
-    results = json.loads((bench.base / "logs" / "run1").read_text())
+    done = await bench.run("python", "inside.py", json.dumps(known), workspace=workspace, seconds=300)
+    results = json.loads((bench.base / "logs" / done["run"]).read_text())
     try:
         udp.recv(10)
         results["udp_arrived"] = "ESCAPED: datagram arrived"
@@ -183,15 +194,15 @@ async def fork_bomb(bench: Bench) -> Any:
     async def count() -> None:
         nonlocal most
         while True:
-            most = max(most, len(alive("m3-fork-token")))
+            most = max(most, len(alive(FORKED)))
             await asyncio.sleep(0.05)
 
     counting = asyncio.create_task(count())
     code = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
-    done = await bench.python(code, "m3-fork-token", seconds=2, processes=40)
+    done = await bench.python(code, FORKED, seconds=2, processes=40)
     counting.cancel()
     after = await bench.run("true")
-    return done | {"most": most, "left": alive("m3-fork-token"), "after": after["outcome"]}
+    return done | {"most": most, "left": alive(FORKED), "after": after["outcome"]}
 
 
 @case
@@ -309,14 +320,14 @@ async def standard_input(bench: Bench) -> Any:
 
 @case
 async def timeout_with_daemon(bench: Bench) -> Any:
-    done = await bench.python(DAEMON + "time.sleep(60)", "86401.5", seconds=1.5)
-    return done | {"left": alive("86401.5")}
+    done = await bench.python(DAEMON + "time.sleep(60)", token(1), seconds=1.5)
+    return done | {"left": alive(token(1))}
 
 
 @case
 async def exit_with_daemon(bench: Bench) -> Any:
-    done = await bench.python(DAEMON, "86402.5")
-    return done | {"left": alive("86402.5")}
+    done = await bench.python(DAEMON, token(2))
+    return done | {"left": alive(token(2))}
 
 
 @case
@@ -351,22 +362,53 @@ async def cancel_ignored(bench: Bench) -> Any:
 
 @case
 async def task_cancelled(bench: Bench) -> Any:
-    running = asyncio.create_task(bench.run("sleep", "86403.5"))
-    started = await until(lambda: sleeping("86403.5"))
-    uids = owners(alive("86403.5"))
+    running = asyncio.create_task(bench.run("sleep", token(3)))
+    started = await until(lambda: sleeping(token(3)), seconds=60)
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
-    return {"started": started, "uids": uids, "left": alive("86403.5"), "cancelled": running.cancelled()}
+    return {"started": started, "left": alive(token(3)), "cancelled": running.cancelled()}
+
+
+@case
+async def who_they_are(bench: Bench) -> Any:
+    """Run before anything else, so that every process below this one belongs to this command."""
+    running = asyncio.create_task(bench.run("bash", "-c", f"sleep {token(5)} & wait"))
+    await until(lambda: any(one["name"] == "sleep" for one in identities()), seconds=60)
+    found = identities()
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    return found
+
+
+FILL_DISK = "import time\nf = open('f', 'wb', buffering=0)\nwhile True: f.write(b'x' * 100_000); time.sleep(.01)"
+FILL_NODES = "import time\nn = 0\nwhile True:\n  n += 1; open(str(n), 'w').close(); time.sleep(.0005)"
+
+
+@case
+async def fills(bench: Bench) -> Any:
+    """One after the other on a small disk, which only root can make."""
+    found = {}
+    for name, code in (("disk", FILL_DISK), ("inodes", FILL_NODES)):
+        if bench.small:
+            found[name] = await bench.python(code, workspace=bench.small / name, seconds=120)
+            sandbox.remove_tree(bench.small / name)
+    return found
+
+
+@case
+async def sparse_file(bench: Bench) -> Any:
+    return await bench.python("open('sparse', 'wb').truncate(1 << 40)")
 
 
 @case
 async def runner_killed(bench: Bench) -> Any:
     runner = await asyncio.create_subprocess_exec(sys.executable, __file__, LEVEL, str(bench.base), "hold")
-    started = await until(lambda: sleeping("86404.5"))
+    started = await until(lambda: sleeping(token(4)), seconds=60)
     runner.kill()
     await runner.wait()
-    return {"started": started, "left": [] if await until(lambda: not alive("86404.5")) else alive("86404.5")}
+    return {"started": started, "left": [] if await until(lambda: not alive(token(4))) else alive(token(4))}
 
 
 @case
@@ -401,10 +443,13 @@ async def all_cases(bench: Bench) -> dict[str, Any]:
     results: dict[str, Any] = {}
     # `none` isolates nothing; what is left to see there is how a run ends.
     skipped = {"attacks", "learning", "fork_bomb", "shared_memory_fill", "read_only_workspace", "cancel_ignored"}
+    results["who_they_are"] = await who_they_are(bench)
+    # It waits for ten seconds, so it begins first.
+    waiting = asyncio.create_task(cancel_ignored(bench)) if LEVEL != "none" else None
     if LEVEL == "none":
-        results = dict.fromkeys(skipped)
+        results |= dict.fromkeys(skipped)
     else:
-        results = {"attacks": await attacks(bench), "fork_bomb": await fork_bomb(bench)}
+        results |= {"attacks": await attacks(bench), "fork_bomb": await fork_bomb(bench), "cancel_ignored": None}
         if LEVEL == "landlock":  # would fill the machine's own; stated in the package's docstring
             results["shared_memory_fill"] = None
     slots = asyncio.Semaphore(3)
@@ -417,7 +462,19 @@ async def all_cases(bench: Bench) -> dict[str, Any]:
                 results[name] = {"raised": repr(error)}
 
     await asyncio.gather(*(one(name) for name in CASES if name not in results))
+    if waiting:
+        results["cancel_ignored"] = await waiting
     return results
+
+
+def small_disk(folder: Path) -> Path | None:
+    """64 MB and 4,000 files; None where this process may not mount."""
+    try:
+        root._own_mounts()
+        root._mount("tmpfs", str(folder), "tmpfs", 0, f"size=64m,nr_inodes=4000,uid={UID},gid={UID},mode=700")
+    except ToolBroken:
+        return None
+    return folder
 
 
 def lazily() -> str:
@@ -431,12 +488,12 @@ def main() -> None:
     os.environ["M3_S3_SECRET_KEY"] = os.environ.get("M3_S3_SECRET_KEY", "")
     if len(sys.argv) > 2:
         asyncio.run(
-            Bench(Path(sys.argv[2])).run("sleep", "86404.5", workspace=Path(sys.argv[2]) / "workspaces" / "held")
+            Bench(Path(sys.argv[2])).run("sleep", token(4), workspace=Path(sys.argv[2]) / "workspaces" / "held")
         )
         return
     outer = Path(tempfile.mkdtemp(prefix="m3-sandbox-test-"))
     base = outer / "state"
-    for folder in ("outside", "data", "packages", "logs", "tmp", "workspaces/other"):
+    for folder in ("outside", "data", "packages", "logs", "tmp", "small", "workspaces/other"):
         (base / folder).mkdir(parents=True)
     (base / "outside" / "secret").write_text("the secret")
     (base / "data" / "scan.txt").write_text("voxels")
@@ -447,7 +504,8 @@ def main() -> None:
             os.chown(path, UID, UID)
     os.environ["TMPDIR"] = str(base / "tmp")
     tempfile.tempdir = None
-    facts: dict[str, Any] = {"started_as": os.geteuid()}
+    facts: dict[str, Any] = {"started_as": os.geteuid(), "user": UID}
+    small = small_disk(base / "small")
     sandbox.drop_root(UID, [base])  # its parent is closed to others, as mkdtemp made it
     sandbox.drop_root(UID, [base])
     facts |= {"uid": os.getresuid(), "gid": os.getresgid(), "groups": os.getgroups(), "home": os.environ["HOME"]}
@@ -462,7 +520,7 @@ def main() -> None:
     except ToolBroken as error:
         facts["unavailable"] = str(error)
     else:
-        facts |= asyncio.run(all_cases(Bench(base)))
+        facts |= asyncio.run(all_cases(Bench(base, small)))
         facts["auto"] = sandbox.detect("auto")
     facts["homes_left"] = [path.name for path in (base / "tmp").iterdir()]
     facts["base"] = str(outer)

@@ -72,8 +72,28 @@ def test_read_only_workspace(seen: dict[str, Any]) -> None:
     assert seen["read_only_workspace"]["files"] == []
 
 
-def test_no_process_of_a_run_belongs_to_root(seen: dict[str, Any]) -> None:
-    assert seen["task_cancelled"]["uids"] and 0 not in seen["task_cancelled"]["uids"]
+@pytest.mark.parametrize("which", ["Uid", "Gid"])
+def test_no_process_of_a_run_has_an_identity_of_root(seen: dict[str, Any], which: str) -> None:
+    """Real, effective, saved and file system ids of every process from the launcher to the grandchild, from outside."""
+    if seen["started_as"] != 0:
+        pytest.skip("the tests do not run as root")
+    names = [one["name"] for one in seen["who_they_are"]]
+    assert {"bash", "sleep"} < set(names) and ("bwrap" in names) == (seen["level"] == "bwrap"), names
+    for one in seen["who_they_are"]:
+        assert one[which] == [seen["user"]] * 4 and one["Groups"] == [], one
+
+
+def test_a_sparse_file_is_as_large_as_it_shows(seen: dict[str, Any]) -> None:
+    assert "File too large" in seen["sparse_file"]["text"]
+
+
+@pytest.mark.parametrize("fill, what", [("disk", "MB"), ("inodes", "files")])
+def test_a_nearly_full_disk_ends_the_run(seen: dict[str, Any], fill: str, what: str) -> None:
+    if not seen["fills"]:
+        pytest.skip("needs a small disk, which only root can make")
+    found = seen["fills"][fill]
+    assert found["outcome"] == "failed"
+    assert f"{what} are left on the disk" in found["reason"], found
 
 
 def test_loopback_is_the_sandbox_own(seen: dict[str, Any]) -> None:

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from plain_looks import plain_looks
+
 from services.scorer.service import Scorer
 from services.tool_runner.packs import pack_samples
 from shared.bus import Bus
@@ -122,7 +124,8 @@ class World:
         outputs = {}
         if job.kind == "pack":
             masks = self.meta.task in SEGMENTATIONS
-            packs = await asyncio.to_thread(pack_samples, self.folder, self.rows, self.store, bucket_of, masks)
+            looks = plain_looks(self.folder, [row.files for row in self.rows])
+            packs = await asyncio.to_thread(pack_samples, self.folder, self.rows, self.store, bucket_of, masks, looks)
             outputs["packs"] = await self._put(packs.model_dump_json().encode())
         elif self.outcome == "ok":
             listed = PackList.model_validate_json(await asyncio.to_thread(self.store.get_bytes, job.inputs["samples"]))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from looking_alike import body, cropped, jpeg, png, resized
 from mask_files import OBLIQUE, nifti
+from plain_looks import plain_looks
 
 from services.scorer.copies import compare, find_copies
 from services.scorer.lock import Sealed, check_and_seal
@@ -179,7 +180,8 @@ def store(s3_server, tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def sealed(store: Store, root: Path, rows: list[IndexRow]) -> Sealed:
-    packs = pack_samples(root, rows, store, lambda row: "sealed" if row.split == "test" else "data")
+    looks = plain_looks(root, [row.files for row in rows])
+    packs = pack_samples(root, rows, store, lambda row: "sealed" if row.split == "test" else "data", looks=looks)
     return check_and_seal(rows, META, packs, copies=find_copies(store, rows, packs))
 
 

@@ -16,7 +16,7 @@ from services.tool_runner.packs import pack_samples
 from services.tool_runner.views import materialise_cases, materialise_view
 from shared.bus import Bus
 from shared.contracts.data import DatasetLocked, IndexMeta, IndexRow, PackList, ViewManifest
-from shared.contracts.runs import RoleFailed, WorkReturned
+from shared.contracts.runs import WorkReturned
 from shared.settings import Settings
 from shared.store import Store
 
@@ -201,13 +201,6 @@ async def test_an_index_for_another_task_goes_back(world: World) -> None:
     returned = await world.wait(WorkReturned)
     assert isinstance(returned, WorkReturned)
     assert returned.target == "data_engineer" and "anomaly_detection" in returned.reason
-
-
-async def test_what_has_no_metric_fails_by_name(world: World) -> None:
-    await world.begin(task="report_generation")
-    await world.prepare()
-    failed = await world.wait(RoleFailed)
-    assert isinstance(failed, RoleFailed) and failed.gate == "task_scorable"
 
 
 def test_copies_of_images_are_found_although_masks_travel_with_some(settings: Settings, tmp_path: Path) -> None:

@@ -1,17 +1,24 @@
 """The S3 server of the embedded default."""
 
 import os
+import socket
+import ssl
 import stat
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
-from shared.embedded.s3 import S3Keys, S3Ports, S3Server, start_s3, wait_ready
-from shared.errors import ServerUnfit
+from shared.contracts.base import Service
+from shared.embedded.s3 import S3Keys, S3Ports, S3Server, identities, start_s3, wait_ready
+from shared.errors import ServerUnfit, UserError
 from shared.settings import Settings
 from shared.store import Store
+from shared.store.client import BUCKETS
+from shared.store.rights import RIGHTS
 
 
 def _store(server: S3Server) -> Store:
@@ -84,3 +91,80 @@ def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("in the way")
     with pytest.raises((ServerUnfit, FileExistsError)):
         start_s3(tmp_path, seconds=5)
+
+
+def test_the_admin_sockets_want_the_servers_own_certificate(s3_server: S3Server) -> None:
+    ports = s3_server.ports
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
+    for name in ("master", "volume", "filer", "s3"):
+        port = getattr(ports, f"{name}_grpc")
+        unix = socket.socket(socket.AF_UNIX)
+        unix.connect(f"/tmp/seaweedfs-{name}-grpc-{port}.sock")
+        for link in (unix, socket.create_connection(("127.0.0.1", port))):
+            link.settimeout(10)
+            link.sendall(preface)
+            # A server without TLS would answer with its settings.
+            assert b"\x04" not in _answer(link)[:4]
+        stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+        stranger.set_alpn_protocols(["h2"])
+        plain = socket.create_connection(("127.0.0.1", port))
+        plain.settimeout(10)
+        with pytest.raises(ssl.SSLError, match=r"(?i)(certificate.required|bad.certificate)"):
+            link = stranger.wrap_socket(plain)
+            link.sendall(preface)
+            while link.recv(1024):
+                pass
+
+
+def _answer(link: socket.socket) -> bytes:
+    with link:
+        try:
+            return link.recv(1024)
+        except ConnectionError:
+            return b""
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = start_s3(tmp_path_factory.mktemp("guarded"), others=identities("m3-", _secret))
+    yield server
+    server.stop()
+
+
+def _secret(service: Service) -> str:
+    return f"secret-of-{service}"
+
+
+def _as(server: S3Server, service: Service) -> Store:
+    return Store.connect(
+        Settings(s3_endpoint=server.endpoint, s3_access_key=service, s3_secret_key=SecretStr(_secret(service)))
+    )
+
+
+@pytest.mark.parametrize("service", ["gateway", "scorer", "tool_runner", "model_trainer", "data_engineer"])
+def test_each_service_reaches_its_own_buckets_and_no_other(guarded: S3Server, service: Service) -> None:
+    operator = _store(guarded)
+    operator.ensure_buckets()
+    mine = _as(guarded, service)
+    for bucket in BUCKETS:
+        allowed = RIGHTS.get(service, {}).get(bucket, ())
+        ref, text = (
+            operator.put_bytes(bucket, f"{bucket} of {service}".encode()),
+            f"new in {bucket} by {service}".encode(),
+        )
+        if "read" in allowed:
+            assert mine.get_bytes(ref) == operator.get_bytes(ref)
+        else:
+            with pytest.raises(UserError, match="refused the credentials"):
+                mine.get_bytes(ref)
+        if "write" in allowed:
+            assert operator.get_bytes(mine.put_bytes(bucket, text)) == text
+        else:
+            with pytest.raises(UserError, match="refused the credentials"):
+                mine.put_bytes(bucket, text)
+
+
+def test_the_runner_finds_its_buckets_there(guarded: S3Server) -> None:
+    _store(guarded).ensure_buckets()
+    _as(guarded, "tool_runner").ensure_buckets()

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from plain_looks import plain_looks
 
+from services.tool_runner.looking import Looks
 from services.tool_runner.packs import opaque_names, pack_samples, unpack
 from shared.contracts.data import IndexRow, PackedSample, Split
 from shared.errors import ToolBroken, ToolRefused
@@ -74,13 +76,28 @@ def test_every_sample_has_its_record_in_order(store: Store, dataset: Path) -> No
         _row("c", *reversed(SLICES), split="test"),
         _row("d", "copy.png", split="test", target="mask.nii.gz"),
     ]
-    packs = pack_samples(dataset, rows, store, _bucket, with_targets=True)
+    looks = plain_looks(dataset, [row.files for row in rows])
+    packs = pack_samples(dataset, rows, store, _bucket, with_targets=True, looks=looks)
     assert packs.looks is not None and packs.looks.bucket == "sealed"
     records = np.frombuffer(store.get_bytes(packs.looks), RECORD)
     # The same contents have one digest, whatever they are called, in whatever order, and with a mask or without.
     assert [len({tuple(records["content"][n]) for n in pair}) for pair in ((0, 3), (1, 2), (0, 1))] == [1, 1, 2]
     assert records["kind"].tolist() == [FLAT, NOTHING, NOTHING, FLAT]
     assert (records["look"][0] == records["look"][3]).all() and len(np.unique(records["look"][0])) > 20
+
+
+def test_looks_are_read_back_as_data(store: Store, dataset: Path, tmp_path: Path) -> None:
+    """The sandbox hands back whatever it likes: too little, too much, kinds that there are not."""
+    rows = [_row("a", SLICES[0]), _row("b", SLICES[1]), _row("c", SLICES[2])]
+    size = RECORD.itemsize
+    for given in (b"", bytes([9]) * size * 3, b"\xff" * (2 * size + 100), bytes([NOTHING]) * size + b"x" * size * 90):
+        (tmp_path / "looks").write_bytes(given)
+        with (tmp_path / "looks").open("rb") as left:
+            packs = pack_samples(dataset, rows, store, _bucket, looks=Looks(left))
+        assert packs.looks is not None and packs.looks.size == 3 * size
+        records = np.frombuffer(store.get_bytes(packs.looks), RECORD)
+        assert records["kind"].tolist() == [NOTHING] * 3 and not records["look"].any()
+        assert len({tuple(content) for content in records["content"]}) == 3
 
 
 def test_test_samples_carry_nothing_of_their_names(store: Store, dataset: Path) -> None:

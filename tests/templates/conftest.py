@@ -171,6 +171,12 @@ def organs(tmp_path: Path) -> Bench:
 
 
 @pytest.fixture(scope="session")
+def new_bench() -> type[Bench]:
+    """For tests that make several, or share one: `new_bench(folder, template)`."""
+    return Bench
+
+
+@pytest.fixture(scope="session")
 def trained_masks(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A segmentation trained to its end on oblique volumes, shared by all tests that only read it."""
     made = Bench(tmp_path_factory.mktemp("trained_masks"), "organ_segmentation")

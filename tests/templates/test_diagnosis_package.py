@@ -94,7 +94,7 @@ def test_verify_package_on_a_good_and_on_broken_packages(trained_3d, tmp_path):
     blind = trained_3d.workspace / "blind"
     shutil.copytree(trained_3d.workspace / "package", blind)
     script = (blind / "predict.py").read_text()
-    (blind / "predict.py").write_text(script.replace("logits = network(batch)", "logits = network(batch * 0)"))
+    (blind / "predict.py").write_text(script.replace("self.network(batch)", "self.network(batch * 0)"))
     facts = trained_3d.probe("verify_package", "--package", "blind", "--index", "train_index.jsonl")
     assert facts["checksums_hold"] is False and not facts["ok"]
     from shared.trainkit.package import checksums

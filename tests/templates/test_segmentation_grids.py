@@ -1,34 +1,12 @@
 """Grids, resampling and sampling of the segmentation template, without a training."""
 
-import sys
-from pathlib import Path
-from types import SimpleNamespace
-
 import nibabel
 import numpy as np
 import pytest
 
-TEMPLATE = Path(__file__).parents[2] / "templates" / "organ_segmentation"
-
-
-@pytest.fixture(scope="module")
-def template():
-    """The template's modules have general names, so they are taken off the path again."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(TEMPLATE))
-    try:
-        import augment
-        import dataset
-        import inference
-        import metrics
-        import readers
-
-        yield SimpleNamespace(augment=augment, dataset=dataset, inference=inference, metrics=metrics, readers=readers)
-    finally:
-        sys.path.remove(str(TEMPLATE))
-        for name in set(sys.modules) - before:
-            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(TEMPLATE)):
-                del sys.modules[name]
+from shared.trainkit.exported.segmenter import inference, masks, readers
+from shared.trainkit.segmentation import augment, cases, metrics, patches
+from shared.trainkit.segmentation.settings import Augmentation
 
 
 def tilted(columns):
@@ -57,7 +35,7 @@ class Threshold:
 
 
 @pytest.mark.parametrize("name", ORIENTATIONS)
-def test_a_mask_overlays_the_oblique_anisotropic_image_it_was_made_from(template, tmp_path, name):
+def test_a_mask_overlays_the_oblique_anisotropic_image_it_was_made_from(tmp_path, name):
     affine = tilted(ORIENTATIONS[name])
     shape = tuple(int(n) for n in np.abs(np.linalg.inv(ORIENTATIONS[name]) @ np.array([64.0, 70.0, 90.0])).round())
     image = np.full(shape, -100, np.int16)
@@ -66,13 +44,13 @@ def test_a_mask_overlays_the_oblique_anisotropic_image_it_was_made_from(template
     image[np.abs(world - inner).max(-1) < 22] = 50
     image[(np.abs(world - inner - (8, 0, 0)).max(-1) < 10)] = 100
     nibabel.save(nibabel.Nifti1Image(image, affine), tmp_path / "image.nii.gz")
-    scan = template.readers.load_scan([tmp_path / "image.nii.gz"])
-    how = template.inference.Preprocess(
+    scan = readers.load_scan([tmp_path / "image.nii.gz"])
+    how = inference.Preprocess(
         dimensions=3, spacing=(3.0, 3.0, 3.0), patch_size=(16, 16, 16), intensity="ct", window=(-100, 100), channels=1
     )
-    found = template.inference.segment(Threshold(), template.inference.prepare(scan, how), scan.grid.size, how, "cpu")
+    found = inference.segment(Threshold(), inference.prepare(scan, how), scan.grid.size, how, "cpu")
     values = np.array([0, 28, 3])[scan.grid.turn_back(found)]
-    written = template.readers.write_mask(scan, values, tmp_path, "mask")
+    written = masks.write_mask(scan, values, tmp_path, "mask")
     mask = nibabel.load(tmp_path / written)
     assert mask.shape == shape and mask.get_data_dtype() == np.uint8
     np.testing.assert_allclose(mask.affine, affine, atol=1e-4)
@@ -85,13 +63,13 @@ def test_a_mask_overlays_the_oblique_anisotropic_image_it_was_made_from(template
         assert overlap > 0.7, (value, overlap)
 
 
-def test_slabs_give_what_the_whole_gives(template):
+def test_slabs_give_what_the_whole_gives():
     """Windows and slabs change nothing for a network that looks at single voxels, whatever the sizes."""
     import torch
 
     generator = np.random.default_rng(0)
     image = generator.uniform(-1, 1, (1, 21, 17, 30)).astype(np.float32)
-    how = template.inference.Preprocess(dimensions=3, spacing=(1, 1, 1), patch_size=(8, 8, 16), channels=1)
+    how = inference.Preprocess(dimensions=3, spacing=(1, 1, 1), patch_size=(8, 8, 16), channels=1)
     for size in ((21, 17, 30), (40, 33, 30), (10, 17, 45)):
         chances = Threshold()(torch.from_numpy(image[None]))["logits"].softmax(1)
         # Along D by pairs of slices, without anti-aliasing, as the slabs do.
@@ -103,12 +81,12 @@ def test_slabs_give_what_the_whole_gives(template):
             torch.tensor(place - low).float()[None, :, None, None],
         )
         planes = torch.nn.functional.interpolate(mixed.transpose(0, 1), size[1:], mode="bilinear")
-        found = template.inference.segment(Threshold(), image, size, how, "cpu")
+        found = inference.segment(Threshold(), image, size, how, "cpu")
         assert found.shape == size
         assert (found == planes.argmax(1).numpy()).mean() > 0.999
 
 
-def test_dicom_geometry_and_a_mask_stored_in_another_order(template, tmp_path):
+def test_dicom_geometry_and_a_mask_stored_in_another_order(tmp_path):
     import pydicom
     from pydicom.dataset import FileDataset, FileMetaDataset
     from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
@@ -131,7 +109,7 @@ def test_dicom_geometry_and_a_mask_stored_in_another_order(template, tmp_path):
         pixels = (np.arange(24).reshape(4, 6) + 1000 + int(z)).astype(np.uint16)
         found.PixelData = pixels.tobytes()
         pydicom.dcmwrite(folder / f"{number}.dcm", found, enforce_file_format=True)
-    scan = template.readers.load_scan(template.readers.input_files(folder))
+    scan = readers.load_scan(readers.input_files(folder))
     assert scan.shape == (6, 4, 3) and scan.data[0, 2, 1, 0] == 6 + 2 + 1000 - 5 - 1024
     np.testing.assert_allclose(scan.grid.affine @ [2, 1, 2, 1], [10 - 1.6, 20 - 0.7, 5, 1])
     # The same grid as a NIfTI converter may store it: rows turned over.
@@ -142,31 +120,30 @@ def test_dicom_geometry_and_a_mask_stored_in_another_order(template, tmp_path):
     turned[:3, 3] = (scan.grid.affine @ [0, 3, 0, 1])[:3]
     nibabel.save(nibabel.Nifti1Image(mask[:, ::-1], turned), tmp_path / "mask.nii.gz")
     row = {"files": [f"series/{number}.dcm" for number in range(3)], "target": "mask.nii.gz"}
-    _, classes = template.dataset.load_case(row, tmp_path, {"x": 28})
+    _, classes = cases.load_case(row, tmp_path, {"x": 28})
     np.testing.assert_array_equal(classes, mask // 28)
 
 
-def test_small_structures_survive_and_are_drawn(template):
+def test_small_structures_survive_and_are_drawn():
     target = np.zeros((16, 64, 64), np.uint8)
     target[2:8, 10:40, 10:40] = 1
     target[9, 50, 51] = 2
-    small = template.dataset.shrink(target, (8, 20, 20))
+    small = cases.shrink(target, (8, 20, 20))
     assert set(np.unique(small)) == {0, 1, 2} and small[4, 15, 16] == 2
     generator = np.random.default_rng(0)
     image = generator.normal(size=(1, *target.shape)).astype(np.float32)
-    drawn = [template.dataset.cut(image, target, (8, 16, 16), 1.0, generator) for _ in range(20)]
+    places = patches.structure_places(target)
+    drawn = [patches.cut(image, target, (8, 16, 16), places, 1.0, generator) for _ in range(20)]
     assert all(found.shape == (1, 8, 16, 16) and classes.any() for found, classes in drawn)
     assert 2 < sum((classes == 2).any() for _, classes in drawn) < 18
-    padded, classes = template.dataset.cut(image[:, :4], target[:4], (8, 16, 16), 0.0, generator)
+    padded, classes = patches.cut(image[:, :4], target[:4], (8, 16, 16), [], 1.0, generator)
     assert padded.shape == (1, 8, 16, 16) and np.ptp(padded[0, 0]) == 0
     assert not classes[:2].any()
 
 
-def test_sides_are_never_mirrored(template):
-    from config import Augmentation
-
+def test_sides_are_never_mirrored():
     def axes(*names, **wanted):
-        return template.augment.flip_axes(Augmentation(**wanted), names, 3)
+        return augment.flip_axes(Augmentation(**wanted), names, 3)
 
     assert (
         axes("left kidney", "liver") == ()
@@ -180,8 +157,19 @@ def test_sides_are_never_mirrored(template):
     assert axes("left kidney", flip_axes=["D"]) == (0,)
 
 
-def test_dice_of_absent_structures(template):
+def test_dice_of_absent_structures_and_healthy_cases():
     truth, found = np.zeros((4, 4), int), np.zeros((4, 4), int)
     truth[0], found[0, :2], found[1, 0] = 1, 1, 3
-    assert template.metrics.dice_scores(found, truth, 3) == [pytest.approx(2 / 3), None, 0.0]
-    assert template.metrics.summary([[None, None], [1.0, 0.0]], ["a", "b"])["dice"] == 0.5
+    score = metrics.score_case(found, truth, 3)
+    assert score.dice == (pytest.approx(2 / 3), None, 0.0) and not score.empty
+    assert set(metrics.summary([score], ["a", "b", "c"])) == {"dice", "dice a", "dice b", "dice c"}
+    # As the scorer: a healthy case is left out if nothing is found in it, and is 0 otherwise.
+    nothing = np.zeros((4, 4), int)
+    right, wrong = metrics.score_case(nothing, nothing, 3), metrics.score_case(found, nothing, 3)
+    perfect = metrics.score_case(truth, truth, 3)
+    figures = metrics.summary([perfect, right], ["a", "b", "c"])
+    assert figures["dice"] == figures["dice_lesion"] == figures["dice_healthy"] == 1
+    figures = metrics.summary([perfect, right, wrong], ["a", "b", "c"])
+    assert figures["dice"] == 0.5 and figures["dice_lesion"] == 1 and figures["dice_healthy"] == 0.5
+    assert figures["dice b"] is None and metrics.of_all_cases([perfect, right, wrong]) == pytest.approx(2 / 3)
+    assert metrics.summary([right], ["a"])["dice"] is None

@@ -236,7 +236,7 @@ async def test_flat_pictures_and_folders_of_slices_are_rendered(bench, scans: Pa
 
 
 async def test_noise_still_fits_into_a_message(bench) -> None:
-    noise = np.random.default_rng(0).integers(0, 255, (1500, 1500, 3), dtype=np.uint8)
+    noise = np.random.default_rng(0).integers(0, 255, (1000, 1000, 3), dtype=np.uint8)
     Image.fromarray(noise).save(bench.data / "noise.png")
     result = await bench("view_image", path="/data/noise.png")
     assert result.ok

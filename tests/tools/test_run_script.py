@@ -62,10 +62,10 @@ async def test_running_out_of_time_is_a_result_with_a_hint(bench) -> None:
 
 
 async def test_huge_output_is_head_and_tail(bench) -> None:
-    result = await bench("run_script", script="for n in range(300_000): print('row', n)")
+    result = await bench("run_script", script="for n in range(60_000): print('row', n)")
     assert result.ok and result.truncated
     assert len(result.summary) <= MAX_RESULT_CHARS
-    assert "row 0\n" in result.summary and "row 299999" in result.summary and "left out" in result.summary
+    assert "row 0\n" in result.summary and "row 59999" in result.summary and "left out" in result.summary
 
 
 async def test_progress_bars_colours_and_repeats_are_tidied(bench) -> None:

@@ -16,21 +16,37 @@ UID = 64330
 DRIVER = Path(__file__).with_name("sandboxed_tools.py")
 
 
-@pytest.fixture(scope="module", params=["bwrap", "landlock"])
-def seen(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    base = Path(tempfile.mkdtemp(prefix="m3-tools-"))
-    if os.geteuid() == 0:
-        os.chown(base, UID, UID)
-    argv = [sys.executable, str(DRIVER), request.param, str(base), str(UID)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
-    try:
-        assert done.returncode == 0, done.stderr
-        results: dict[str, Any] = json.loads(done.stdout)
-        if "unavailable" in results:
-            pytest.skip(results["unavailable"])
-        yield results | {"level": request.param}
-    finally:
+LEVELS = ("bwrap", "landlock")
+
+
+@pytest.fixture(scope="module")
+def drivers() -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """One for each level, side by side."""
+    started, bases = {}, []
+    for level in LEVELS:
+        base = Path(tempfile.mkdtemp(prefix="m3-tools-"))
+        bases.append(base)
+        if os.geteuid() == 0:
+            os.chown(base, UID, UID)
+        argv = [sys.executable, str(DRIVER), level, str(base), str(UID)]
+        started[level] = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    yield started
+    for process in started.values():
+        process.kill()
+        process.communicate()
+    for base in bases:
         shutil.rmtree(base)
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def seen(request: pytest.FixtureRequest, drivers: dict[str, subprocess.Popen[str]]) -> dict[str, Any]:
+    process = drivers[request.param]
+    out, err = process.communicate(timeout=280)
+    assert process.returncode == 0, err
+    results: dict[str, Any] = json.loads(out)
+    if "unavailable" in results:
+        pytest.skip(results["unavailable"])
+    return results | {"level": request.param}
 
 
 def test_shell_is_parsed_in_the_sandbox(seen: dict[str, Any]) -> None:

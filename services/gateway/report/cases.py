@@ -1,8 +1,10 @@
 """Single cases: those without an answer, those answered worst. They name test samples, for whoever owns the data."""
 
 from services.gateway.report.blocks import Section, Table, number, section
+from services.gateway.report.chosen import chosen, measure
 from services.gateway.report.facts import Case, Facts
 
+TITLE = "Cases"
 _SHOWN = 20
 
 
@@ -18,7 +20,11 @@ def cases(facts: Facts) -> Section | None:
     head = f"{len(found)} test cases, {len(failed)} without a usable answer."
     if facts.segmentation:
         more = f"{facts.details.left_out} cases without any structure are left out of the mean."
-        return section("Cases", head, unanswered, _masks(worst(facts)), more if facts.details.left_out else "")
+        return section(
+            TITLE, head, _looked_at(facts), unanswered, _masks(worst(facts)), more if facts.details.left_out else ""
+        )
+    if not any(case.label is not None for case in found):
+        return section(TITLE, head, _looked_at(facts), unanswered)
     wrong = sorted(
         (case for case in found if case.label is not None and case.predicted not in (None, case.label)),
         key=lambda case: -case.probabilities.get(case.predicted or "", 0.0),
@@ -27,7 +33,7 @@ def cases(facts: Facts) -> Section | None:
     table = Table(
         tuple(_wrong(case) for case in wrong[:_SHOWN]), ("sample", "patient", "truth", "answer", "probability")
     )
-    return section("Cases", head, unanswered, told, table)
+    return section(TITLE, head, _looked_at(facts), unanswered, told, table)
 
 
 def worst(facts: Facts, most: int = 10) -> list[Case]:
@@ -36,6 +42,21 @@ def worst(facts: Facts, most: int = 10) -> list[Case]:
     named = [known[name] for name in facts.details.worst if name in known]
     scored = [case for case in facts.details.cases if case.dice is not None]
     return (named or sorted(scored, key=lambda case: case.dice or 0.0))[:most]
+
+
+def _looked_at(facts: Facts) -> Table:
+    """Of these the HTML report has pictures."""
+    rows = tuple(
+        (
+            str(one.number),
+            one.why,
+            "-" if one.merit is None else number(one.merit),
+            one.case.sample_id,
+            one.case.patient,
+        )
+        for one in chosen(facts)
+    )
+    return Table(rows, ("case", "chosen as", measure(facts), "sample", "patient"))
 
 
 def _wrong(case: Case) -> tuple[str, ...]:

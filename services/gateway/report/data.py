@@ -2,14 +2,9 @@
 
 from services.gateway.report.blocks import Section, Table, counted, listed, pairs, section
 from services.gateway.report.facts import Facts
+from shared.contracts.data import TOLD_CHECKS, DatasetPrepared
 
 _SIDES = ("train", "val", "test")
-_TOLD = {
-    "near_duplicate_in_given_split": "told: the split came with the dataset and was left as it is",
-    "content_not_compared": "told: samples whose content could not be compared",
-    "look_not_compared": "told: samples in which near-duplicates would not be found",
-}
-"""Checks that hold nothing against a run, and what their number means."""
 _PAIRS = 20
 """Of each check; the rest is counted."""
 
@@ -39,9 +34,14 @@ def data(facts: Facts) -> Section | None:
             Table(sides(facts), ("side", "samples", "patients", "by class")),
             Table(excluded, ("left out because", "number", "files or samples")),
             *(f"Warning: {warning}" for warning in state.prepared.warnings),
-            *(f"Oddity: {oddity}" for oddity in state.prepared.handoff.oddities),
+            *(f"Oddity: {oddity}" for oddity in _unsaid(state.prepared)),
         ]
     return section("Data", pairs(*told), *blocks)
+
+
+def _unsaid(prepared: DatasetPrepared) -> list[str]:
+    """What was handed on to later roles and is in no warning."""
+    return [one for one in prepared.handoff.oddities if not any(one in warning for warning in prepared.warnings)]
 
 
 SPLIT = {"dataset": "came with the dataset", "made": "made by the Data Engineer"}
@@ -80,6 +80,6 @@ def leakage(facts: Facts) -> Section | None:
     rows = []
     for check, many in report.checks.items():
         found = [f"{left} / {right}" for name, left, right in report.pairs if name == check]
-        rows.append((check, str(many), _TOLD.get(check, "pairs across the split"), listed(found, _PAIRS)))
+        rows.append((check, str(many), TOLD_CHECKS.get(check, "pairs across the split"), listed(found, _PAIRS)))
     table = Table(tuple(rows), ("check", "found", "what is counted", "pairs"))
     return section("Leaks across the split", f"Locked {counted(locked.locks, 'time')}.", table, *report.notes)

@@ -13,6 +13,8 @@ _CURVES = len(COLOURS)
 _CALIBRATION = ("brier", "ece")
 _TENTHS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _NONE = "no answer"
+_LETTER = 7.2
+"""About as wide as a letter is."""
 
 
 def figures(facts: Facts) -> Iterable[Figure]:
@@ -31,18 +33,21 @@ def _confusion(labels: Sequence[str], cases: Sequence[Case]) -> Figure:
     pairs = Counter((case.label, _NONE if case.failed else case.predicted) for case in cases)
     answers = [*labels, *([_NONE] if any(case.failed for case in cases) else [])]
     left, top = 150.0, 44.0
-    size = min(60.0, (WIDTH - left - 10) / len(answers))
+    size = min(90.0, (WIDTH - left - 10) / len(answers))
+    # Names above the columns where all of them fit, else the numbers that the rows have.
+    named = all(len(clean(answer)) * _LETTER < size for answer in answers)
     drawing = Drawing(top + size * len(labels) + 10, "Confusion matrix")
     drawing.text((left, 16), "answer")
     drawing.text((left - 10, top - 8), "truth", "end")
     for column, answer in enumerate(answers):
-        head = "-" if answer == _NONE else str(column + 1)
+        head = clean(answer) if named else "-" if answer == _NONE else str(column + 1)
         drawing.text((left + size * (column + 0.5), top - 8), head, "middle")
     told = []
     for row, label in enumerate(labels):
         y = top + size * row
         whole = sum(pairs[label, answer] for answer in answers)
-        drawing.text((left - 10, y + size / 2 + 4), f"{short(clean(label), 14)} {row + 1}", "end")
+        mark = "" if named else f" {row + 1}"
+        drawing.text((left - 10, y + size / 2 + 4), short(clean(label), 16) + mark, "end")
         for column, answer in enumerate(answers):
             many = pairs[label, answer]
             share = many / whole if whole else 0.0
@@ -57,7 +62,7 @@ def _confusion(labels: Sequence[str], cases: Sequence[Case]) -> Figure:
         told.append(
             f"{label}: {pairs[label, label]} of {whole} right" + (f", {', '.join(elsewhere)}" if elsewhere else "")
         )
-    dash = "; - is no usable answer" if _NONE in answers else ""
+    dash = "; - is no usable answer" if _NONE in answers and not named else ""
     caption = f"Rows are the truth, columns the answer in the same order{dash}. {'; '.join(told)}."
     return Figure("Confusion matrix", drawing.markup(), clean(caption))
 

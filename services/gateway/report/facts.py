@@ -1,9 +1,10 @@
 """What a report is made from: events, the scorer's table of cases, the trace and the training's progress."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from services.gateway.trace_model import Share
 from shared.contracts.base import SEGMENTATIONS, Event, Ref
@@ -30,6 +31,19 @@ class Case(_Read):
     dice: float | None = None
     structures: dict[str, float | None] = {}
     """Structure -> Dice; None where it does not count."""
+    reference: str = ""
+    report: str = ""
+    """What was to be written, and what was."""
+    figures: dict[str, float] = {}
+    """Of a report: whatever figure the scorer notes of the case, by its name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_figures(cls, line: Any) -> Any:
+        if not isinstance(line, Mapping) or "figures" in line:
+            return line
+        numbers = {key: one for key, one in line.items() if type(one) in (int, float) and key not in cls.model_fields}
+        return {**line, "figures": numbers}
 
 
 class Bin(_Read):
@@ -57,6 +71,27 @@ class Details(_Read):
 
 
 @dataclass(frozen=True)
+class Picture:
+    """Of a test case, as a PNG; without one `problem` says why."""
+
+    png: bytes = b""
+    width: int = 0
+    height: int = 0
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pictures:
+    found: Mapping[str, Picture] = field(default_factory=dict)
+    """By sample_id."""
+    colours: Mapping[str, str] = field(default_factory=dict)
+    """Structure -> `#rrggbb`."""
+    missing: str = ""
+    """Why there are none at all, in a sentence."""
+
+
+@dataclass(frozen=True)
 class Facts:
     state: RunState
     events: tuple[Event, ...]
@@ -64,6 +99,8 @@ class Facts:
     progress: tuple[JobProgress, ...] = ()
     """Of the job that `training_job` names, as it was told."""
     shares: tuple[Share, ...] = ()
+    pictures: Pictures | None = None
+    """None where nobody asked for any."""
     missing: tuple[str, ...] = field(default=())
     """What ought to be there and could not be read, in sentences."""
 

@@ -1,10 +1,12 @@
-"""The one module of the report that reads anything: events, transcripts, progress, the scorer's table of cases."""
+"""What a report is made from: events, transcripts, progress, the scorer's table of cases, and pictures of cases."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from services.gateway.parts import Parts, story_of
 from services.gateway.report.facts import Details, Facts, training_job
+from services.gateway.report.pictures import pictures
 from services.gateway.trace import trace
 from shared.bus.streams import LOG
 from shared.contracts.base import Ref
@@ -13,8 +15,11 @@ from shared.contracts.training import JobProgress
 from shared.errors import NotFound, ToolBroken
 
 
-async def gather(parts: Parts, run_id: str) -> Facts:
-    """Raises NotFound for a run without events; what else is missing is said in the report."""
+async def gather(parts: Parts, run_id: str, wait: float | None = None) -> Facts:
+    """Raises NotFound for a run without events; what else is missing is said in the report.
+
+    `wait` is how many seconds pictures may take; None leaves them out.
+    """
     events, entries = await story_of(parts, run_id)
     state, missing = fold(run_id, events), []
     details = Details()
@@ -25,13 +30,16 @@ async def gather(parts: Parts, run_id: str) -> Facts:
             missing.append("The scorer's table of cases cannot be read from the store.")
     job_id = training_job(state, [event for _, event in events])
     progress = await _progress(parts, run_id, job_id) if job_id else ()
-    return Facts.of(
+    facts = Facts.of(
         events,
         details=details,
         progress=progress,
         shares=trace(events, entries, datetime.now(UTC)).roles,
         missing=tuple(missing),
     )
+    if wait is None:
+        return facts
+    return replace(facts, pictures=await pictures(parts, facts, wait))
 
 
 def _details(parts: Parts, ref: Ref) -> Details:

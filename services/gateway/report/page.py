@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from html import escape
 from itertools import chain
 
-from services.gateway.report import diagnosis_figures, mask_figures, training_figures
+from services.gateway.report import diagnosis_figures, gallery, mask_figures, training_figures
 from services.gateway.report.blocks import Section, Table, clean
+from services.gateway.report.cases import TITLE as CASES
 from services.gateway.report.facts import Facts
 from services.gateway.report.sections import sections, title
 from services.gateway.report.svg import Figure
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """Should anything ever slip through the escaping, a browser neither loads nor runs it."""
 
 _STYLE = """
@@ -34,7 +35,8 @@ figcaption { font-size: .9rem; }
 
 def page(facts: Facts) -> str:
     head = escape(clean(title(facts)))
-    body = [_section(one) for one in sections(facts)]
+    more = {CASES: gallery.gallery(facts)}
+    body = [_section(one, more.get(one.title, "")) for one in sections(facts)]
     drawn = drawings(facts)
     if drawn:
         # After the result and the score, before the tables that go into detail.
@@ -43,7 +45,7 @@ def page(facts: Facts) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">'
-        f"<title>{head}</title><style>{_STYLE}</style></head>\n<body><h1>{head}</h1>\n"
+        f"<title>{head}</title><style>{_STYLE}{gallery.STYLE}</style></head>\n<body><h1>{head}</h1>\n"
         + "\n".join(body)
         + "\n</body></html>\n"
     )
@@ -54,8 +56,8 @@ def drawings(facts: Facts) -> list[Figure]:
     return list(chain(made if facts.state.scored else (), training_figures.figures(facts)))
 
 
-def _section(one: Section) -> str:
-    return f"<section><h2>{escape(one.title)}</h2>{''.join(map(_block, one.blocks))}</section>"
+def _section(one: Section, more: str) -> str:
+    return f"<section><h2>{escape(one.title)}</h2>{more}{''.join(map(_block, one.blocks))}</section>"
 
 
 def _block(block: Table | str) -> str:
@@ -75,7 +77,7 @@ def _row(row: tuple[str, ...], labelled: bool) -> str:
 def _cells(tag: str, cells: Iterable[str]) -> str:
     made = []
     for cell in cells:
-        mark = ' class="FAILED"' if tag == "td" and cell == "FAILED" else ""
+        mark = ' class="FAILED"' if tag == "td" and cell in ("FAILED", "NO") else ""
         made.append(f"<{tag}{mark}>{escape(cell)}</{tag}>")
     return "".join(made)
 

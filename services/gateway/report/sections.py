@@ -17,7 +17,7 @@ from services.gateway.report.facts import Facts, training_job
 from services.gateway.report.verdict import verdict
 from services.gateway.summary import duration
 from shared.contracts.runs import WorkReturned
-from shared.contracts.scoring import Metric
+from shared.contracts.scoring import Metric, RunScored
 from shared.contracts.training import JobFinished, JobStarted
 
 _CAUSE = 600
@@ -27,7 +27,7 @@ _CAUSE = 600
 def sections(facts: Facts) -> tuple[Section, ...]:
     """In reading order; a topic of which nothing is known yet is left out."""
     found = (
-        _result(facts), _score(facts), _each(facts), _gates(facts), data(facts), leakage(facts), cases(facts),
+        _result(facts), _score(facts), _each(facts), cases(facts), _gates(facts), data(facts), leakage(facts),
         _model(facts), _cost(facts),
     )  # fmt: skip
     return tuple(one for one in found if one)
@@ -73,9 +73,6 @@ def _score(facts: Facts) -> Section | None:
         ),
         ("metric", "value", "95 % interval", "samples", "patients"),
     )
-    controls = Table(
-        tuple((one.name, number(one.value), one.detail) for one in scored.controls), ("control", "value", "what it is")
-    )
     p = "" if scored.permutation_p is None else f"Permutation test: p = {scored.permutation_p:.4g}."
     plan = facts.state.planned.plan if facts.state.planned else None
     acceptable = plan.acceptable if plan else None
@@ -86,7 +83,29 @@ def _score(facts: Facts) -> Section | None:
         bar = f"Acceptable range in {acceptable.metric}: {told} (from the {acceptable.source})."
     none = "" if scored.metric else "The plan's metric has no value: no usable prediction came, or it is undefined."
     times = f"Scored {counted(scored.scorings, 'time')}, locked {counted(scored.locks, 'time')}."
-    return section("Score on the locked test set", none, metrics, controls, p, bar, times)
+    return section("Score on the locked test set", none, metrics, _level(facts, scored), p, bar, times)
+
+
+def _level(facts: Facts, scored: RunScored) -> Table:
+    """What the level rests on, in one table: the package against each control, the floor, the gates."""
+    metric, plan = scored.metric, facts.state.planned.plan if facts.state.planned else None
+    rows: list[tuple[str, ...]] = []
+    if metric:
+        told = f"the lower end of its interval, {number(metric.low)}, has to lie above every control"
+        rows.append(("this package", number(metric.value), "", told))
+    for one in scored.controls:
+        beaten = ("yes" if metric.low > one.value else "NO") if metric else "-"
+        rows.append((one.name, number(one.value), beaten, one.detail))
+    if plan and plan.acceptable and plan.acceptable.floor is not None:
+        floor, name = plan.acceptable.floor, plan.acceptable.metric
+        reached = next((one.value for one in (metric, *scored.others) if one and one.name == name), None)
+        word = "-" if reached is None else "yes" if reached >= floor else "NO"
+        shown = "" if reached is None else f"; here {number(reached)}"
+        rows.append(("floor", number(floor), word, f"the least {name} that is acceptable{shown}"))
+    passed = sum(gate.passed for gate in scored.gates)
+    rows.append(("gates", f"{passed} of {len(scored.gates)}", "yes" if passed == len(scored.gates) else "NO", ""))
+    rows.append(("level", scored.level, "", "; ".join(facts.details.why)))
+    return Table(tuple(rows), ("against", metric.name if metric else "value", "held", "what it is"))
 
 
 def _each(facts: Facts) -> Section | None:

@@ -4,7 +4,8 @@
 
 The last line of stdout is one JSON object, whatever happens. It calls what every template promises:
 `config.load(path)`, `dataset.build(config, split)` with `.rows` and `.label_names`, `dataset.resolve(config)`,
-`model.build(config, num_classes)`. Code of the workspace runs in this process: the facts are as honest as that code,
+`model.build(config, num_classes)`; for reports, where labels are token numbers, `.vocabulary` (their count) takes the
+place of the classes. Code of the workspace runs in this process: the facts are as honest as that code,
 which is why only the scorer's figures count as results.
 """
 
@@ -22,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import _reports  # type: ignore[import-not-found]
 import _segmentation  # type: ignore[import-not-found]
 from _paths import reason  # type: ignore[import-not-found]
 
@@ -64,6 +66,7 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
         "batches": {},
         "counts": {},
         "label_names": [],
+        "vocabulary": 0,
         "patients_on_both_sides": [],
         "bad_samples": {},
         "constant_samples": 0,
@@ -110,6 +113,7 @@ def look(split: str, data: Any, facts: dict[str, Any], folder: Path) -> dict[str
         errors.append(f"{split} has no samples")
         return None
     facts["label_names"] = list(getattr(data, "label_names", facts["label_names"]))
+    facts["vocabulary"] = int(getattr(data, "vocabulary", 0))
     numbers = list(range(min(BATCH * BATCHES, count)))
     rest = range(len(numbers), count)
     numbers += random.Random(0).sample(rest, min(DRAWN, len(rest)))
@@ -177,6 +181,8 @@ def describe(split: str, items: list[dict[str, Any]], facts: dict[str, Any]) -> 
     facts["constant_samples"] += int((flat.amax(1) == flat.amin(1)).sum())
     if _segmentation.are_masks(images, labels):
         told = _segmentation.describe_labels(split, labels, names, errors)
+    elif _reports.are_reports(labels, facts["vocabulary"]):
+        told = _reports.describe_labels(split, labels, facts["vocabulary"], errors)
     elif labels.ndim == 1:
         found = Counter(int(label) for label in labels.tolist())
         outside = [label for label in found if not 0 <= label < max(len(names), 1)]
@@ -216,12 +222,13 @@ def compare(built: Mapping[str, Any], facts: dict[str, Any]) -> None:
 
 def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any]) -> None:
     """Forward and backward on one batch: a loss that is finite, one logit a class (of each voxel, background
-    included, in a segmentation), gradients that arrive."""
+    included, in a segmentation; of each token in a report), gradients that arrive."""
     import torch
 
     model_module = importlib.import_module("model")
     torch.manual_seed(0)
-    model = model_module.build(config, len(facts["label_names"]))
+    reports = _reports.are_reports(batch["labels"], facts["vocabulary"])
+    model = model_module.build(config, facts["vocabulary"] if reports else len(facts["label_names"]))
     facts["parameters"] = sum(weight.numel() for weight in model.parameters())
     model.train()
     answer = model(image=batch["image"], labels=batch["labels"])
@@ -232,12 +239,16 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any]) -> None
     expected = [len(batch["image"]), len(facts["label_names"])]
     if _segmentation.are_masks(batch["image"], batch["labels"]):
         expected = [expected[0], expected[1] + 1, *batch["image"].shape[2:]]
+    elif reports:
+        expected = [*batch["labels"].shape, facts["vocabulary"]]
     if shape != expected:
         facts["errors"].append(f"the model gives logits of shape {shape}; expected {expected}")
     if loss is None:
         facts["errors"].append("the loss of the first batch is NaN or infinite")
     elif not reached:
         facts["errors"].append("no gradient reaches the model's weights")
+    elif reports:
+        facts["errors"] += _reports.image_faults(model, batch["image"], batch["labels"])
 
 
 def attempt(errors: list[str], folder: Path, step: Callable[[], Any], where: str = "") -> Any:

@@ -25,6 +25,7 @@ from shared.trainkit.index import SEGMENTATIONS
 from shared.trainkit.listings import records
 from shared.trainkit.masks import MASK_SUFFIXES, looks_like_mask
 from shared.trainkit.names import words_of
+from shared.trainkit.patients import COLUMN as PATIENT
 
 CLAIMS = ("no_images", "nothing_readable", "no_labels", "one_class", "one_patient")
 FEW = range(2, 51)
@@ -33,7 +34,6 @@ _CHECKED = 300
 """Files that are spot-checked; of fewer all are."""
 _LARGEST = 200 << 20
 _LABEL = re.compile(r"label|class|diag|group|target|category|finding|grade|status|outcome", re.IGNORECASE)
-_PATIENT = re.compile(r"patient|subject|\bptid\b|person|participant|\bmrn\b", re.IGNORECASE)
 
 
 class Dataset:
@@ -198,13 +198,13 @@ def one_patient(data: Dataset, rows: Sequence[Mapping[str, Any]], task: str) -> 
     errors = []
     named = re.compile(rf"(?<![A-Za-z0-9]){re.escape(patient)}(?![A-Za-z0-9])", re.IGNORECASE)
     strangers = [row["files"][0] for row in answered if row["files"] and not named.search(_context(row["files"][0]))]
-    stated = [count for _, column, count in columns(data) if _PATIENT.search(column)]
+    stated = [count for _, column, count in columns(data) if PATIENT.search(column)]
     if len(answered) > 1 and strangers and 1 not in stated:
         errors.append(
             f"nothing in the dataset says that {strangers[0]} is of patient {patient}: its path does not, nor a table"
         )
     for table, column, count in columns(data):
-        if count > 1 and _PATIENT.search(column):
+        if count > 1 and PATIENT.search(column):
             errors.append(f"column {column!r} of {table} has {count} distinct values")
     if task in SEGMENTATIONS:
         targets = {row.get("target") for row in answered}

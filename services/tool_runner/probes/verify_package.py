@@ -22,12 +22,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import _reports  # type: ignore[import-not-found]
 import _segmentation  # type: ignore[import-not-found]
 from _paths import natural_key, reason  # type: ignore[import-not-found]
 
 OURS = re.compile(r"^\s*(?:from|import)\s+(?:shared|services|m3bench)\b", re.MULTILINE)
 NEEDED = ("model.safetensors", "config.json", "label_map.json", "predict.py", "metadata.json", "MODEL_CARD.md")
 SAMPLES = 2
+REPORTS = 8
+"""Samples where the answer is a text: it changes with what is seen, not with every value."""
 SECONDS = 240
 
 
@@ -74,11 +77,11 @@ def gather(options: argparse.Namespace, facts: dict[str, Any], scratch: Path) ->
     errors += [f"checksums: {fault}" for fault in faults[:10]]
     if errors:
         return
-    masks = json.loads((package / "config.json").read_text()).get("task") in _segmentation.TASKS
-    inputs = prepare(options, scratch, errors, masks)
+    task = str(json.loads((package / "config.json").read_text()).get("task"))
+    inputs = prepare(options, scratch, errors, task)
     if errors:
         return
-    run(package, inputs, scratch, facts, masks)
+    run(package, inputs, scratch, facts, task)
 
 
 def real(path: str) -> Path:
@@ -105,8 +108,9 @@ def checksum_faults(package: Path) -> list[str]:
     return faults
 
 
-def prepare(options: argparse.Namespace, scratch: Path, errors: list[str], masks: bool) -> list[tuple[str, str]]:
+def prepare(options: argparse.Namespace, scratch: Path, errors: list[str], task: str) -> list[tuple[str, str]]:
     """(sample as it is, altered copy) pairs; the copies have the same files with other values."""
+    wanted = REPORTS if task == _reports.TASK else SAMPLES
     samples: list[tuple[list[Path], dict[str, Any]]] = []
     for given in options.sample:
         path = real(given)
@@ -122,12 +126,12 @@ def prepare(options: argparse.Namespace, scratch: Path, errors: list[str], masks
         root = Path(os.environ.get("M3_DATA") or ".")
         lines = real(options.index).read_text(encoding="utf-8").split("\n")
         rows = [json.loads(line) for line in lines if line.strip()]
-        for row in [row for row in rows if row.get("split") == "val"][:SAMPLES]:
+        for row in [row for row in rows if row.get("split") == "val"][:wanted]:
             samples.append(([root / file for file in row["files"]], row.get("attributes") or {}))
     if not samples and not errors:
         errors.append("there is no sample to try the package on; give --sample or an --index with val rows")
     pairs = []
-    for number, (files, attributes) in enumerate(samples[: max(SAMPLES, len(options.sample))]):
+    for number, (files, attributes) in enumerate(samples[: max(wanted, len(options.sample))]):
         plain, altered = scratch / f"case_{number}", scratch / f"altered_{number}"
         for folder in (plain, altered):
             folder.mkdir()
@@ -135,7 +139,7 @@ def prepare(options: argparse.Namespace, scratch: Path, errors: list[str], masks
         for position, file in enumerate(files):
             name = f"{position:04d}{''.join(file.suffixes[-2:]) if file.name.endswith('.nii.gz') else file.suffix}"
             shutil.copyfile(file, plain / name)
-            alter(file, altered / name, masks)
+            alter(file, altered / name, task in _segmentation.TASKS)
         pairs.append((plain.name, altered.name))
     return pairs
 
@@ -178,8 +182,9 @@ def turned(image: Any) -> Any:
     return changed
 
 
-def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[str, Any], masks: bool) -> None:
+def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[str, Any], task: str) -> None:
     errors: list[str] = facts["errors"]
+    masks, reports = task in _segmentation.TASKS, task == _reports.TASK
     names = [name for pair in pairs for name in pair]
     out, elsewhere = scratch / "out", scratch / "elsewhere"
     elsewhere.mkdir()
@@ -213,6 +218,8 @@ def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[
     labels = label_map["names"]
     if masks:
         faults = _segmentation.schema_faults(found, names, label_map, out)
+    elif reports:
+        faults = _reports.schema_faults(found, names)
     else:
         faults = schema_faults(found, names, labels)
     facts["schema_valid"] = not faults
@@ -223,6 +230,9 @@ def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[
     if masks:
         inputs = {name: images_in(scratch / name) for name in names}
         _segmentation.judge(found["cases"], inputs, pairs, label_map["values"], out, facts)
+        return
+    if reports:
+        _reports.judge(found["cases"], pairs, facts)
         return
     chances = {case["input"]: [case["probabilities"][label] for label in labels] for case in found["cases"]}
     moved = [max(abs(a - b) for a, b in zip(chances[p], chances[q], strict=True)) for p, q in pairs]

@@ -13,10 +13,13 @@ abstract sockets and signals to processes outside (6.12). No mount protects what
 so calls that set modes, owners and times answer as if done and do nothing, extended attributes and watches on files are
 refused, and so is the scheduling of other processes. What it does not stop:
 - nothing is remapped and no process is hidden: paths are the real ones, and pids and file names can be probed with
-  stat() although nothing can be opened or listed; /etc/passwd and /etc/group are the real ones;
+  stat() although nothing can be opened or listed; /etc/passwd and /etc/group are the real ones. Sizes of raw files whose
+  names are guessed are told that way, and a package could know test samples again by them: at this level let `train`
+  runners run on a machine that does not hold the raw data;
 - Unix sockets that have a path and are open to the runner's user can be connected to, so that user must not be in a
   group such as docker; where the embedded system runs as one ordinary user at this level, the S3 server's own sockets
-  in /tmp are among them;
+  in /tmp are among them, which answer only who shows a certificate from the server's folder, closed to every run. NATS
+  and S3 listen on TCP, which is out of reach;
 - /dev/shm is shared with other runs of the same user (not listable); what is stored there without being mapped counts
   against no limit but that its last part stays free, and remains there after the run;
 - the process limit is shared with the user's other processes, so it is set at twice the figure and the watch ends
@@ -25,15 +28,22 @@ refused, and so is the scheduling of other processes. What it does not stop:
 **none**: a cleared environment, limits and an orderly end; no isolation. Only when the operator names it.
 
 At every level: never started as root, limits on address space (without CUDA), file size, open files and processes, a
-watch on memory, time and a nearly full disk, and the death of all descendants, wherever they went, at the end. Not
-stopped at any level: a flaw in the kernel or, where GPUs are bound, in their driver; memory that passes the limit
-and is given back between two looks; filling the workspace up to the reserve of the disk; side channels through
-caches, timing or load. Inside one pod or machine this is one layer of several, not the only one.
+watch on memory, time and a disk that runs out of room or inodes, and the death of all descendants, wherever they went,
+at the end. Not stopped at any level: a flaw in the kernel or, where GPUs are bound, in their driver; the use of every
+GPU that is bound, whose memory and time no limit covers; memory that passes the limit and is given back between two
+looks; filling the workspace up to the reserve of the disk; side channels through caches, timing or load; reading
+whatever is mounted, which is why only what the caller may know is mounted. Inside one pod or machine this is one layer
+of several, not the only one.
+
+What a run leaves is a stranger's, too: results are read back as data (`shared.store.paths.open_inside`), folders are
+removed by `remove_tree`, private homes of a killed runner by `sweep_homes`.
 """
 
 from services.tool_runner.sandbox.gpu import gpu_mounts
+from services.tool_runner.sandbox.homes import sweep_homes
 from services.tool_runner.sandbox.interpreter import PythonEnv, python_env
 from services.tool_runner.sandbox.model import Finished, Level, Limits, Mount, Outcome
+from services.tool_runner.sandbox.removal import remove_tree
 from services.tool_runner.sandbox.root import drop_root
 from services.tool_runner.sandbox.runner import detect, run
 
@@ -48,5 +58,7 @@ __all__ = [
     "drop_root",
     "gpu_mounts",
     "python_env",
+    "remove_tree",
     "run",
+    "sweep_homes",
 ]

@@ -20,14 +20,17 @@ TYPE_CHECKING = False  # mypy takes it for true
 if TYPE_CHECKING:
     from typing import Any
 if TYPE_CHECKING or __package__:
-    from services.tool_runner.sandbox import landlock, proc
+    from services.tool_runner.sandbox import landlock, proc, removal
 else:  # alone, with nothing but this folder on the path
     import landlock
     import proc
+    import removal
 
 TICK = 0.25
 CHUNK = 1 << 16
 MB = 1 << 20
+FILES = 10_000
+"""That a disk must still be able to take."""
 SHELLS = ("sh", "bash", "dash")
 
 
@@ -54,9 +57,16 @@ def memory_file(data: bytes) -> int:
     return fd
 
 
-def free(disk: str) -> int:
+def free(disk: str) -> tuple[int, int]:
+    """Bytes and files that still fit."""
     status = os.statvfs(disk)
-    return status.f_bavail * status.f_frsize
+    return status.f_bavail * status.f_frsize, status.f_favail
+
+
+def reserve(disk: str, room: int) -> tuple[int, int]:
+    """Bytes and files that are to stay free, at most half of what is free."""
+    left, files = free(disk)
+    return min(room, left // 2), min(FILES, files // 2)
 
 
 def number_after(key: bytes, text: bytes) -> int | None:
@@ -83,7 +93,7 @@ class Run:
         self.warned = False
         self.stop_at = 0.0  # end of the grace after an orderly stop
         self.log = os.open(spec["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        self.reserves = {disk: min(spec["disk_reserve_mb"] * MB, free(disk) // 2) for disk in spec["disks"]}
+        self.reserves = {disk: reserve(disk, spec["disk_reserve_mb"] * MB) for disk in spec["disks"]}
 
     def start(self) -> None:
         self.output, output_w = os.pipe()
@@ -234,9 +244,11 @@ class Run:
         elif tasks > spec["processes"] + 4:
             self.stop("failed", f"{tasks} processes and threads, the limit is {spec['processes']}")
         else:
-            for disk, reserve in self.reserves.items():
-                if free(disk) < reserve:
-                    self.stop("failed", f"less than {reserve // MB} MB are left on the disk of {disk}")
+            for disk, (room, files) in self.reserves.items():
+                left, files_left = free(disk)
+                if left < room or files_left < files:
+                    what = f"{room // MB} MB" if left < room else f"{files} files"
+                    self.stop("failed", f"less than {what} are left on the disk of {disk}")
         return bool(self.reason)
 
     def stop(self, outcome: str, reason: str) -> None:
@@ -300,9 +312,8 @@ def main() -> None:
             run.follow()
             report = run.end()
             if run.orphaned and spec["private"]:
-                import shutil
-
-                shutil.rmtree(spec["private"], ignore_errors=True)
+                removal.remove_tree(spec["private"])
+                removal.remove_tree(spec["private"] + ".lock")
         except BaseException:
             proc.end_all(os.getpid())
             raise

@@ -4,8 +4,6 @@ import asyncio
 import functools
 import marshal
 import os
-import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from services.tool_runner.sandbox import landlock, launcher
+from services.tool_runner.sandbox.homes import PrivateHome
 from services.tool_runner.sandbox.interpreter import passed_on
 from services.tool_runner.sandbox.model import Finished, Level, Limits, Mount
 from services.tool_runner.sandbox.plan import specification
@@ -43,7 +42,7 @@ async def run(
     awaiting task kills at once. `log` must not lie in a folder that the child can write.
     """
     _ready()
-    private = None if level == "bwrap" else Path(tempfile.mkdtemp(prefix="m3-run-"))
+    home = None if level == "bwrap" else await asyncio.to_thread(PrivateHome)
     try:
         spec = specification(
             argv,
@@ -54,13 +53,13 @@ async def run(
             limits=limits,
             log=log,
             level=level,
-            private=private,
+            private=home.path if home else None,
             stdin_bytes=len(stdin),
         )
         return _finished(await _launch(_payload(spec) + stdin, cancel), level, log)
     finally:
-        if private is not None:
-            await asyncio.to_thread(_remove, private)
+        if home is not None:
+            await asyncio.to_thread(home.remove)
 
 
 async def _launch(payload: bytes, cancel: asyncio.Event | None) -> dict[str, Any]:
@@ -181,13 +180,3 @@ def _report(out: bytes, err: bytes) -> dict[str, Any]:
 
 def _finished(report: dict[str, Any], level: Level, log: Path) -> Finished:
     return Finished(**report, level=level, log=log)
-
-
-def _remove(folder: Path) -> None:
-    """A private home that we made; its inhabitant may have taken our rights to its folders away."""
-    for parent, names, _ in os.walk(folder):
-        for name in names:
-            inner = Path(parent, name)
-            if not inner.is_symlink():  # else something outside would change its mode
-                inner.chmod(stat.S_IRWXU)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""preview_dirs, preview_files and view_image: image parsers run as probes in the sandbox, never in this process."""
+"""Previews, the dataset gate and views: image parsers run as probes in the sandbox, never in this process."""
 
 import asyncio
 import base64
@@ -12,21 +12,30 @@ from services.tool_runner.paths import Place, kind_of, open_file
 from services.tool_runner.tools.context import Answer, Context, Executed
 from services.tool_runner.tools.staging import Staging
 from services.tool_runner.tools.text import clip, tidy_output
-from shared.contracts.tools import MAX_RESULT_CHARS, PreviewDirs, PreviewFiles, ViewImage
+from shared.contracts.tools import MAX_RESULT_CHARS, CheckDataset, PreviewDirs, PreviewFiles, ViewImage
 from shared.errors import ToolRefused
 
 _SECONDS = 180.0
+_CHECK_SECONDS = 570.0
 _MAX_PNG = 150_000
 
 
 async def preview_dirs(args: PreviewDirs, context: Context) -> Answer:
-    place = context.roots.locate(args.path)
+    return await _probe(context, "preview_dirs.py", await _folder(context, args.path))
+
+
+async def check_dataset(args: CheckDataset, context: Context) -> Answer:
+    return await _probe(context, "check_dataset.py", await _folder(context, args.path), seconds=_CHECK_SECONDS)
+
+
+async def _folder(context: Context, path: str) -> str:
+    place = context.roots.locate(path)
     kind = await asyncio.to_thread(kind_of, place)
     if kind == "file":
         raise ToolRefused(f"{place.virtual} is a file. Use preview_files.")
     if kind == "nothing":
-        context.roots.resolve(args.path)
-    return await _probe(context, "preview_dirs.py", place.virtual)
+        context.roots.resolve(path)
+    return place.virtual
 
 
 async def preview_files(args: PreviewFiles, context: Context) -> Answer:
@@ -86,11 +95,11 @@ def _write(target: Place, png: bytes) -> None:
         staging.commit()
 
 
-async def _probe(context: Context, script: str, *arguments: str) -> Answer:
-    done = await context.execute(context.execute.probe_argv(script, *arguments), seconds=_SECONDS, probe=True)
+async def _probe(context: Context, script: str, *arguments: str, seconds: float = _SECONDS) -> Answer:
+    done = await context.execute(context.execute.probe_argv(script, *arguments), seconds=seconds, probe=True)
     found = _last_object(done)
     if found is None:
-        reason = {"timeout": f"took more than {_SECONDS:.0f} s", "memory": "needed too much memory"}.get(done.outcome)
+        reason = {"timeout": f"took more than {seconds:.0f} s", "memory": "needed too much memory"}.get(done.outcome)
         why = reason or f"failed (exit code {done.exit_code})"
         paths = ", ".join(argument for argument in arguments if argument.startswith("/"))
         said = tidy_output(done.output)[-600:]

@@ -40,7 +40,7 @@ async def run_script(args: RunScript, context: Context) -> Answer:
         saved = None
     else:
         place = context.roots.locate(args.save_as or f".scripts/{context.call_id}.py", for_write=True)
-        if problem := python_problem(place.virtual, args.script):
+        if problem := await asyncio.to_thread(python_problem, place.virtual, args.script):
             return Answer(
                 False,
                 f"Not run.\n{problem}",

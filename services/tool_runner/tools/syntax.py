@@ -1,6 +1,11 @@
-"""Does a text parse as what its name says it is? Nothing is executed to find out."""
+"""Does a text parse as what its name says it is? Nothing is executed to find out.
+
+The parsers run in the runner's own process, so they get a bounded text, and YAML is read without being put together:
+a few lines of aliases merged into each other would take for ever.
+"""
 
 import ast
+import asyncio
 import json
 import re
 import warnings
@@ -12,6 +17,9 @@ import yaml
 
 from services.tool_runner.tools.context import Execute
 from services.tool_runner.tools.text import numbered
+
+MAX_CHECKED, MAX_YAML = 300_000, 60_000
+"""Characters; a longer text is taken as it is."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +39,17 @@ class Problem:
 async def find_problem(path: str, text: str, execute: Execute) -> Problem | None:
     """None when the text parses, or is of no kind that is parsed."""
     text = text.removeprefix("\ufeff") if not path.endswith((".json", ".jsonl")) else text
+    if len(text) > MAX_CHECKED:
+        return None
     match PurePosixPath(path).suffix.lower():
         case ".py":
-            return python_problem(path, text)
+            return await asyncio.to_thread(python_problem, path, text)
         case ".json" | ".ipynb":
-            return _json_problem(path, text, text)
+            return await asyncio.to_thread(_json_problem, path, text, text)
         case ".jsonl":
-            return _json_lines_problem(path, text)
-        case ".yaml" | ".yml":
-            return _yaml_problem(path, text)
+            return await asyncio.to_thread(_json_lines_problem, path, text)
+        case ".yaml" | ".yml" if len(text) <= MAX_YAML:
+            return await asyncio.to_thread(_yaml_problem, path, text)
         case ".sh" | ".bash":
             return await _shell_problem(path, text, execute)
         case _:
@@ -47,6 +57,8 @@ async def find_problem(path: str, text: str, execute: Execute) -> Problem | None
 
 
 def python_problem(path: str, text: str) -> Problem | None:
+    if len(text) > MAX_CHECKED:
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -81,12 +93,31 @@ def _json_lines_problem(path: str, text: str) -> Problem | None:
 
 def _yaml_problem(path: str, text: str) -> Problem | None:
     try:
-        yaml.safe_load(text)
+        foreign = _foreign_tag(yaml.compose(text, yaml.SafeLoader))
+        if foreign is not None:
+            return _problem(path, "YAML", text, foreign.start_mark.line + 1, f"the tag {foreign.tag!r} is not known")
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         return _problem(path, "YAML", text, line, error.problem or str(error))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         return _problem(path, "YAML", text, 1, str(error))
+    return None
+
+
+def _foreign_tag(root: yaml.Node | None) -> yaml.Node | None:
+    """A node that a safe loader would not build. An alias is the node that it stands for, so each is seen once."""
+    waiting, seen = [root] if root else [], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.tag not in yaml.SafeLoader.yaml_constructors and node.tag != "tag:yaml.org,2002:merge":
+            return node
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            waiting += [part for pair in node.value for part in pair]
     return None
 
 

@@ -1,0 +1,114 @@
+"""What the scorer's 95 % intervals cover where the true value is known: 500 test sets of each kind, drawn and scored.
+
+Patients have two scans that share half of their deviation. Exit code 1 when the interval of any kind covers the truth
+in less than 93 % or more than 97 % of its test sets, by more than chance moves such a share. Under two minutes.
+
+    python -m bench.coverage [TEST_SETS]
+
+`above` and `below` are the shares in which the truth lay above and below the interval, `width` is its mean width. The
+kind marked * shows where it ends and is not judged: so good a model on so few patients often makes no mistake at all,
+and an interval without spread is a point. `point` is how often that was so.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from services.scorer.metrics import Cases, Floats, Interval, bootstrap, over_patients
+
+BAR = (0.93, 0.97)
+DRAWS = 400
+"""Resamples of a test set: enough for a standard error, and a tenth of the scorer's time."""
+SIZES = (20, 50, 200)
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    truth: float
+    score: Callable[[np.random.Generator, int, int], Interval | None]
+    """Draws a test set of so many patients and scores it with a seed."""
+    judged: bool = True
+
+
+def main() -> int:
+    sets = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    print(f"{'':24}{'patients':>9}{'covered':>9}{'above':>8}{'below':>8}{'width':>8}{'point':>8}{'seconds':>9}")
+    missed = 0
+    for kind in kinds():
+        for patients in SIZES:
+            began = time.perf_counter()
+            found = covered(kind, patients, sets)
+            print(
+                f"{kind.name + ('' if kind.judged else ' *'):24}{patients:9d}{found[0]:9.1%}"
+                f"{found[1]:8.1%}{found[2]:8.1%}{found[3]:8.3f}{found[4]:8.1%}{time.perf_counter() - began:9.1f}"
+            )
+            chance = 2 * np.sqrt(0.95 * 0.05 / sets)
+            missed += kind.judged and not BAR[0] - chance <= found[0] <= BAR[1] + chance
+    print(f"{missed} outside of {BAR[0]:.0%} to {BAR[1]:.0%} by more than chance")
+    return 1 if missed else 0
+
+
+def kinds() -> tuple[Kind, ...]:
+    def auc(apart: float, classes: int) -> Kind:
+        value = float(norm.cdf(apart / np.sqrt(2)))
+        return Kind(f"AUC {value:.2f}, {classes} classes", value, _diagnosis("auc_macro", apart, classes))
+
+    far = auc(2.9, 2)
+    return (
+        auc(1.0, 2),
+        auc(2.0, 2),
+        auc(1.0, 3),
+        auc(2.0, 3),
+        Kind("balanced accuracy 0.69", float(norm.cdf(0.5)), _diagnosis("balanced_accuracy", 1.0, 2)),
+        Kind("balanced accuracy 0.89", float(norm.cdf(1.25)), _diagnosis("balanced_accuracy", 2.5, 2)),
+        Kind("Dice 0.80", 0.8, _dice),
+        Kind(far.name, far.truth, far.score, judged=False),
+    )
+
+
+def covered(kind: Kind, patients: int, sets: int, seed: int = 0) -> tuple[float, float, float, float, float]:
+    """Shares of the test sets with the truth inside, above and below; mean width; share without any width."""
+    rng = np.random.default_rng((seed, patients))
+    ends = []
+    for number in range(sets):
+        found = kind.score(rng, patients, number)
+        assert found is not None
+        ends.append((found.low, found.high))
+    low, high = np.array(ends).T
+    # The last digits of a sum are no miss.
+    above, below = float(np.mean(kind.truth > high + 1e-9)), float(np.mean(kind.truth < low - 1e-9))
+    return 1 - above - below, above, below, float(np.mean(high - low)), float(np.mean(high - low < 1e-9))
+
+
+def cases(rng: np.random.Generator, patients: int, apart: float, classes: int) -> Cases:
+    """Two scans a patient; normal scores, that of the true class `apart` higher, so each AUC is Phi(apart / sqrt 2)."""
+    truth = np.repeat(np.arange(patients) % classes, 2)
+    of_patient = np.repeat(rng.normal(0, np.sqrt(0.5), (patients, classes)), 2, axis=0)
+    scores = of_patient + rng.normal(0, np.sqrt(0.5), of_patient.shape)
+    scores[np.arange(len(truth)), truth] += apart
+    # Of two classes the second alone is scored; the bar in the middle makes both errors alike.
+    predicted = scores.argmax(axis=1) if classes > 2 else (scores[:, 1] > apart / 2).astype(np.int64)
+    return Cases(truth, scores, predicted, np.repeat(np.arange(patients), 2), tuple("abc"[:classes]))
+
+
+def _diagnosis(metric: str, apart: float, classes: int) -> Callable[[np.random.Generator, int, int], Interval | None]:
+    return lambda rng, patients, seed: bootstrap(cases(rng, patients, apart, classes), metric, DRAWS, seed)
+
+
+def _dice(rng: np.random.Generator, patients: int, seed: int) -> Interval | None:
+    """One scan a patient; Dice from a skewed distribution with the mean 0.8."""
+    scores: Floats = rng.beta(8, 2, patients)
+
+    def mean(weights: Floats) -> Floats:
+        return np.asarray((weights @ scores) / weights.sum(axis=1))
+
+    return over_patients(np.arange(patients), mean, DRAWS, seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

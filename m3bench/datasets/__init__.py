@@ -1,0 +1,1 @@
+"""One generator a dataset: its plan, its tree, its tables, its traps. Each module has a `REPLICA`."""

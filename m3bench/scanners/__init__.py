@@ -1,0 +1,1 @@
+"""What a scanner adds: noise, fields, acquisitions, kernels. Nothing here knows the disease."""

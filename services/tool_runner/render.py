@@ -1,0 +1,203 @@
+"""Pictures of test cases, once a run has its score: drawn by a program of ours in the sandbox, stored apart.
+
+Images and masks are files of strangers, so each case is drawn in a sandbox of its own: what one of them does to the
+program that reads it ends with that case. What is mounted follows from the run's events; the call only names samples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import colorsys
+import json
+import struct
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from services.tool_runner.execute import SandboxExecute, last_json
+from services.tool_runner.mounts import Mounted
+from services.tool_runner.packs import opaque_names, suffix_of, unpack
+from services.tool_runner.sandbox import Level, remove_tree
+from shared.contracts.base import SEGMENTATIONS, Ref
+from shared.contracts.data import IndexRow, PackedSample, PackList
+from shared.contracts.pictures import MAX_PNG, CasePicture, CasePictures, RenderCases
+from shared.contracts.state import RunState
+from shared.contracts.tools import ToolCall, ToolResult
+from shared.errors import NotFound, ToolBroken, ToolRefused
+from shared.store import Store
+
+if TYPE_CHECKING:
+    from shared.service import Context
+
+SECONDS = 120.0
+"""A case may take."""
+_COLOURS = (
+    "#ff4040", "#40dc40", "#5096ff", "#ffd228", "#f05af0", "#3cdcdc", "#ff963c",
+    "#a070ff", "#c8ff50", "#ffa0c8", "#b4825a", "#00a882", "#b4b4ff", "#ffffb0",
+)  # fmt: skip
+_SIDE = 4096
+"""Most pixels of a side that a picture may claim."""
+_NOTES, _NOTE = 6, 300
+
+
+async def render_cases(context: Context, level: Level, call: ToolCall, state: RunState) -> ToolResult:
+    """Pictures of the samples that the call names; a case that cannot be drawn says why and stops no other.
+
+    Raises Unavailable and ToolBroken, as every call does.
+    """
+    try:
+        wanted = RenderCases.model_validate(dict(call.arguments)).samples
+        cases = await asyncio.to_thread(_Cases.of, state, context.store)
+    except (ToolRefused, NotFound, ValidationError) as error:
+        return _refuse(call, f"test cases cannot be drawn: {error}")
+    # With the jobs', so that what a killed runner leaves goes away at the next start.
+    scratch = context.settings.home / "runner" / "jobs"
+    scratch.mkdir(parents=True, exist_ok=True)
+    pictures = []
+    isolation = ""
+    for number, sample_id in enumerate(wanted):
+        folder = Path(tempfile.mkdtemp(prefix="pictures-", dir=scratch))
+        try:
+            for name in ("data", "workspace"):
+                (folder / name).mkdir()
+            try:
+                asked = await asyncio.to_thread(cases.lay_out, sample_id, folder / "data")
+            except (ToolRefused, ToolBroken, NotFound) as error:
+                pictures.append(CasePicture(sample_id=sample_id, problem=str(error)[:_NOTE]))
+                continue
+            execute = SandboxExecute(
+                context, level, call.run_id, f"{call.call_id}-{number}", folder / "workspace",
+                Mounted(data=folder / "data"),
+            )  # fmt: skip
+            argv = execute.probe_argv("render_case.py", json.dumps(asked | {"limit": MAX_PNG}))
+            done = await execute(argv, seconds=SECONDS, probe=True)
+            isolation = done.isolation
+            found = last_json(done.output) or {"problem": f"drawing it ended as {done.outcome}"}
+            pictures.append(await asyncio.to_thread(_kept, sample_id, found, context.store))
+        finally:
+            await asyncio.to_thread(remove_tree, folder)
+    drawn = sum(one.png is not None for one in pictures)
+    result = CasePictures(pictures=tuple(pictures), colours=cases.colours)
+    return ToolResult(
+        call_id=call.call_id,
+        tool=call.tool,
+        ok=True,
+        summary=f"drew {drawn} of {len(wanted)} cases",
+        data=result.model_dump(mode="json"),
+        isolation=isolation,
+    )
+
+
+class _Cases:
+    """Where the files of a scored run's test samples lie."""
+
+    def __init__(
+        self,
+        rows: Mapping[str, IndexRow],
+        packs: Mapping[str, PackedSample],
+        answers: Mapping[str, Any],
+        values: Mapping[str, int],
+        dimensions: int,
+        store: Store,
+    ) -> None:
+        self._rows, self._packs, self._answers = rows, packs, answers
+        self._values, self._dimensions, self._store = values, dimensions, store
+        self.colours = {name: _colour(number) for number, name in enumerate(values)}
+
+    @classmethod
+    def of(cls, state: RunState, store: Store) -> _Cases:
+        """Blocks. Raises ToolRefused for a run that has no score, NotFound when what it left is gone."""
+        prepared, locked, trained = state.prepared, state.locked, state.trained
+        if not (state.scored and prepared and locked and trained):
+            raise ToolRefused("the run has no score yet, so no test case may be looked at")
+        packed = _output(state, "pack", prepared.event_id, "packs")
+        if packed is None:
+            raise ToolRefused("the run has no packed test samples")
+        rows = [IndexRow.model_validate_json(line) for line in store.get_bytes(prepared.index).splitlines() if line]
+        packs = PackList.model_validate_json(store.get_bytes(packed)).samples
+        predicted = _output(state, "predict", trained.event_id, "predictions")
+        answers = json.loads(store.get_bytes(predicted)).get("cases") if predicted else None
+        meta = prepared.meta
+        masks = meta.task in SEGMENTATIONS
+        return cls(
+            rows={row.sample_id: row for row in rows if row.split == "test"},
+            packs={pack.sample_id: pack for pack in packs},
+            answers=answers if masks and isinstance(answers, dict) else {},
+            values={name: meta.label_values[name] for name in meta.label_names} if masks else {},
+            dimensions=meta.dimensions,
+            store=store,
+        )
+
+    def lay_out(self, sample_id: str, folder: Path) -> dict[str, Any]:
+        """The sample's files below `folder` under names that say nothing, and what the program is asked. Blocks."""
+        row, pack = self._rows.get(sample_id), self._packs.get(sample_id)
+        if row is None or pack is None:
+            raise ToolRefused("is no test sample of this run")
+        (folder / "image").mkdir()
+        unpack(pack, self._store, folder / "image", opaque_names(row.files))
+        asked: dict[str, Any] = {
+            "image": "/data/image",
+            "dimensions": self._dimensions,
+            "values": dict(self._values),
+            "colours": list(self.colours.values()),
+        }
+        given = self._answers.get(sample_id)
+        answer = given if isinstance(given, dict) and "mask" in given else None
+        masks = {
+            "truth": (pack.target, suffix_of(row.target or "")),
+            "answer": (Ref.model_validate(answer["mask"]), str(answer.get("suffix"))) if answer else (None, ""),
+        }
+        for name, (ref, suffix) in masks.items():
+            if ref is not None:
+                self._store.get_file(ref, folder / f"{name}{suffix}")
+                asked[name] = f"/data/{name}{suffix}"
+        return asked
+
+
+def _colour(number: int) -> str:
+    """Of a structure by its place: the first by hand, the others as far from each other as hues go."""
+    if number < len(_COLOURS):
+        return _COLOURS[number]
+    rgb = colorsys.hsv_to_rgb(number * 0.618034 % 1, 0.5 + 0.4 * (number % 2), 1.0)
+    return "#" + "".join(f"{round(one * 255):02x}" for one in rgb)
+
+
+def _output(state: RunState, job: str, cause: str, name: str) -> Ref | None:
+    """Of the newest job of this kind that the event led to."""
+    ended = [one for one in state.jobs_done.values() if one.job == job and one.caused_by == cause]
+    return ended[-1].outputs.get(name) if ended and ended[-1].outcome == "ok" else None
+
+
+def _kept(sample_id: str, found: Mapping[str, Any], store: Store) -> CasePicture:
+    """The picture in the store, if it is one: the program has read a foreign file, so its word does not count."""
+    problem = str(found.get("problem") or "")[:_NOTE]
+    notes = found.get("notes")
+    said = tuple(str(note)[:_NOTE] for note in notes[:_NOTES]) if isinstance(notes, list) else ()
+    if problem:
+        return CasePicture(sample_id=sample_id, problem=problem)
+    try:
+        png = base64.b64decode(str(found.get("png", "")), validate=True)
+    except (binascii.Error, ValueError):
+        png = b""
+    size = _size(png)
+    if size is None:
+        return CasePicture(sample_id=sample_id, problem="what was drawn is no picture of a bounded size")
+    ref = store.put_bytes("pictures", png, "image/png")
+    return CasePicture(sample_id=sample_id, png=ref, width=size[0], height=size[1], notes=said)
+
+
+def _size(png: bytes) -> tuple[int, int] | None:
+    """Width and height from the header of a PNG; None for anything else, and for one that is too large."""
+    if not png.startswith(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR") or not 33 <= len(png) <= MAX_PNG:
+        return None
+    width, height = struct.unpack(">II", png[16:24])
+    return (width, height) if 0 < width <= _SIDE and 0 < height <= _SIDE else None
+
+
+def _refuse(call: ToolCall, text: str) -> ToolResult:
+    return ToolResult(call_id=call.call_id, tool=call.tool, ok=False, summary=text)

@@ -1,0 +1,102 @@
+"""What each service may say and hear on NATS: its own subjects, and no transcript or result of another role.
+
+One table for every way of running: the embedded server's users are made from it, and `python -m shared.bus --users`
+prints it for the configuration of another server. Who may read a stream may read all of it, which is why transcripts
+and results have a stream a role. All services read EVENTS: a fact holds no label of a test sample.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from shared.bus.connection import inbox_of
+from shared.bus.streams import (
+    CALLERS,
+    CARDS,
+    DESIRED,
+    DURABLES,
+    EVENTS,
+    LOG,
+    TOOLS,
+    WORKSPACES,
+    Durable,
+    kv_stream,
+    kv_subject,
+    results_bucket,
+    tool_subject,
+    turn_subject,
+    turns_stream,
+)
+from shared.contracts.base import AGENTS, AgentName, Service
+from shared.contracts.events import SAYS
+from shared.contracts.tools import ToolClass
+
+ASKS: Mapping[Service, tuple[ToolClass, ...]] = {
+    "gateway": ("data",),
+    "task_manager": ("data",),
+    "data_engineer": ("data",),
+    "module_architect": ("build",),
+    "model_trainer": ("build", "train"),
+    "scorer": ("data", "train"),
+}
+"""Of which class a service may ask a runner for work. Only `data` runners mount raw datasets."""
+
+
+@dataclass(frozen=True)
+class Rights:
+    """Subjects that a user may publish to and subscribe to."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+
+
+def rights(service: Service) -> Rights:
+    own = [durable for durable in DURABLES if _owner(durable) == service]
+    says = ["fence.>", *(f"evt.*.{service}.{kind}.*" for kind in SAYS[service])]
+    says += [tool_subject(kind, service, "*", "*") for kind in ASKS.get(service, ())]
+    for durable in own:
+        says += [
+            f"$JS.API.CONSUMER.MSG.NEXT.{durable.stream}.{durable.name}",
+            f"$JS.ACK.{durable.stream}.{durable.name}.>",
+            f"dlq.{durable.stream}.{durable.name}.*",
+        ]
+    reads, hears = [EVENTS], [f"{inbox_of(service)}.>"]
+    if service in CALLERS:
+        reads.append(kv_stream(results_bucket(service)))
+        says += [f"$JS.API.DIRECT.GET.{TOOLS}.{tool_subject(kind, service, '*', '*')}" for kind in ASKS[service]]
+    if service in AGENTS:
+        reads.append(turns_stream(service))
+        says.append(turn_subject("*", service))
+    if service == "task_manager":
+        reads.append(kv_stream(CARDS))
+    elif service == "gateway":
+        reads += [*map(turns_stream, AGENTS), LOG, kv_stream(CARDS)]
+        says += [kv_subject(CARDS, "*"), kv_subject(DESIRED, "*")]
+        hears += ["evt.>", "log.>"]
+    elif service == "tool_runner":
+        results = [results_bucket(caller) for caller in CALLERS]
+        reads += map(kv_stream, (*results, CARDS, WORKSPACES, DESIRED))
+        says += ["log.*.*", kv_subject(WORKSPACES, ">"), *(kv_subject(bucket, "*") for bucket in results)]
+        says += [f"{inbox_of(caller)}.reply.*" for caller in CALLERS]
+        hears.append(kv_subject(DESIRED, "*"))
+    says += [f"$JS.API.STREAM.MSG.GET.{stream}" for stream in reads]
+    return Rights(tuple(says), tuple(hears))
+
+
+def users(operator: tuple[str, str], passwords: Mapping[Service, str]) -> str:
+    """The `authorization` block of a nats-server: the operator, who may do everything, and a user a service."""
+    name, password = operator
+    entries = [{"user": name, "password": password}]
+    for service, secret in passwords.items():
+        found = rights(service)
+        allowed = {"publish": {"allow": found.publish}, "subscribe": {"allow": found.subscribe}}
+        entries.append({"user": service, "password": secret, "permissions": allowed})  # type: ignore[dict-item]
+    # The server's configuration language is a superset of JSON.
+    return f"authorization {json.dumps({'users': entries}, indent=1)}\n"
+
+
+def _owner(durable: Durable) -> Service:
+    if durable.stream == TOOLS:
+        return "tool_runner"
+    return "task_manager" if durable.name == "keeper" else cast(AgentName, durable.name)

@@ -1,0 +1,241 @@
+"""The Transformers Trainer on patches, evaluated on whole images. Not meant to be edited."""
+
+import math
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from transformers import Trainer, TrainerCallback
+from transformers.trainer_callback import PrinterCallback
+
+from shared.trainkit import callbacks
+from shared.trainkit.checkpoints import Attempt
+from shared.trainkit.checks import TrainingFailed
+from shared.trainkit.exported.segmenter.inference import prepare, segment
+from shared.trainkit.progress import ProgressFile
+from shared.trainkit.segmentation.cases import Cases, load_case
+from shared.trainkit.segmentation.metrics import CaseScore, of_all_cases, score_case, summary
+from shared.trainkit.trainer import decayed_groups, device_name, seconds_a_batch, training_arguments
+
+EVALUATING = 0.1
+"""Part of the time that evaluations may take, about."""
+OUT_OF_MEMORY = (MemoryError, RuntimeError)
+"""What NumPy and torch raise, among other things; `lacks_memory` tells them apart."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The best weights and what they reach on the validation images, each on its own grid."""
+
+    model: torch.nn.Module
+    metrics: dict[str, float | None]
+    measured: int
+    """Validation images behind `metrics`: all, unless time ran out."""
+    epochs: float
+    best_epoch: float
+    device: str
+    parameters: int
+
+
+class Patches(torch.utils.data.Dataset[dict[str, torch.Tensor]]):  # type: ignore[misc]
+    """Several patches of each image make an epoch, as the images say."""
+
+    def __init__(self, images: Cases, times: int) -> None:
+        self.images = images
+        self.turns = images.turns(times)
+
+    def __len__(self) -> int:
+        return len(self.turns)
+
+    def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
+        turn = self.turns[number]
+        item: dict[str, torch.Tensor] = self.images[turn[int(torch.randint(len(turn), ()))]]
+        return item
+
+
+class PatchTrainer(Trainer):  # type: ignore[misc]
+    """`whole` has the validation images that choose the weights."""
+
+    whole: Cases
+    device_name: str
+    seconds = 0.0
+    """Of the last evaluation."""
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        begin = time.monotonic()
+        scores = on_working_grid(self.model, self.whole, self.device_name)
+        dice = summary(scores, self.whole.label_names)["dice"]
+        # Of two equals, the one that finds less where there is nothing.
+        found = {"eval_dice": math.nan if dice is None else dice, "eval_loss": 1 - (of_all_cases(scores) or 0.0)}
+        self.seconds = time.monotonic() - begin
+        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
+        return found
+
+
+class EvaluateNowAndThen(TrainerCallback):  # type: ignore[misc]
+    """After an epoch when evaluations have taken no more than their share of the time, and after the last one."""
+
+    def __init__(self, trainer: PatchTrainer) -> None:
+        self.trainer = trainer
+        self.last = -math.inf
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        due = time.monotonic() - self.last >= self.trainer.seconds * (1 / EVALUATING - 1)
+        if due or state.global_step >= state.max_steps:
+            control.should_evaluate = True
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.last = time.monotonic()
+
+
+def fit(
+    config: Any,
+    model: torch.nn.Module,
+    train_set: Cases,
+    val_set: Cases,
+    attempt: Attempt,
+    resume_from: Path | None,
+    begin: float,
+    folder: Path,
+) -> Fitted | None:
+    """None when SIGTERM asked to stop: a checkpoint is saved. Raises TrainingFailed."""
+    wanted = config.training
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model.to(device)
+    patches = Patches(train_set, config.sampling.patches_per_image)
+    wanted, step_seconds = fitting_batch(config, model, patches, device)
+    steps = math.ceil(math.ceil(len(patches) / wanted.batch_size) / wanted.accumulate)
+    image_seconds = seconds_an_image(model, val_set, device.type)
+    reserve = 2 + 1.3 * image_seconds * len(val_set)
+    if wanted.train_seconds is not None:
+        reserve = min(reserve, 0.3 * wanted.train_seconds)
+    budget = callbacks.TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve)
+    epoch_seconds = steps * wanted.accumulate * step_seconds
+    fitting = budget.remaining() * (1 - EVALUATING) / epoch_seconds
+    print(
+        f"about {epoch_seconds:.1f} s an epoch on {device.type}; {min(fitting, wanted.epochs):.0f} epochs fit",
+        flush=True,
+    )
+    if fitting < 1:
+        print("not even one epoch fits into training.train_seconds; the result will be poor", flush=True)
+
+    optimizer = torch.optim.AdamW(decayed_groups(model, wanted.weight_decay), lr=wanted.learning_rate)
+    total = steps * wanted.epochs
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: callbacks.rate_factor(budget, step, total))
+    best = callbacks.KeepBest(folder / "best", wanted.metric, wanted.patience)
+    stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, folder, attempt)
+    progress = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
+    trainer = PatchTrainer(
+        model=model,
+        args=training_arguments(wanted, folder, device, eval_strategy="no"),
+        train_dataset=patches,
+        optimizers=(optimizer, schedule),
+        callbacks=[progress, best, stopwatch],
+    )
+    trainer.device_name = device.type
+    trainer.whole = selection(val_set, image_seconds, budget.remaining())
+    trainer.add_callback(EvaluateNowAndThen(trainer))
+    trainer.remove_callback(PrinterCallback)
+    previous = signal.signal(signal.SIGTERM, lambda *_: setattr(stopwatch, "asked_to_stop", True))
+    try:
+        trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    if stopwatch.asked_to_stop:
+        return None
+    if not best.weights.exists():
+        raise TrainingFailed(
+            "dice was never defined: no validation image has a structure, and none was predicted\n"
+            "give the split val images that have structures"
+        )
+    # Into the model itself, not a wrapper that the Trainer may have put around it.
+    model.load_state_dict(safetensors.torch.load_file(best.weights))
+    until = math.inf if wanted.train_seconds is None else begin + wanted.train_seconds
+    scores = on_own_grids(model, val_set, device.type, until)
+    return Fitted(
+        model=model,
+        metrics=summary(scores, val_set.label_names),
+        measured=len(scores),
+        epochs=round(float(trainer.state.epoch or 0), 2),
+        best_epoch=best.epoch,
+        device=device_name(device),
+        parameters=sum(weight.numel() for weight in model.parameters()),
+    )
+
+
+def fitting_batch(config: Any, model: torch.nn.Module, patches: Patches, device: torch.device) -> tuple[Any, float]:
+    """The section `training` with a batch that the memory holds, and the seconds that one takes."""
+    wanted = config.training
+    while True:
+        size = wanted.batch_size
+        try:
+            return wanted, seconds_a_batch(model, lambda number: patches[number % len(patches)], size, device)
+        except OUT_OF_MEMORY as error:
+            if not lacks_memory(error):
+                raise
+            if size == 1:
+                raise too_large(config) from None
+        model.zero_grad(set_to_none=True)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        wanted = wanted.model_copy(update={"batch_size": size // 2, "accumulate": 2 * wanted.accumulate})
+        print(f"the memory does not hold a batch of {size}; {size // 2} are taken, twice as often a step", flush=True)
+
+
+def lacks_memory(error: BaseException) -> bool:
+    text = str(error)
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in text
+
+
+def too_large(config: Any) -> TrainingFailed:
+    patch = " x ".join(map(str, config.preprocess.patch_size))
+    return TrainingFailed(
+        f"out of memory: it does not hold a batch of {config.training.batch_size} patches of {patch} voxels\n"
+        "halve training.batch_size and double training.accumulate; with a batch of one, take a smaller "
+        "preprocess.patch_size or patch_voxels, or a smaller model.width"
+    )
+
+
+def selection(images: Cases, image_seconds: float, seconds: float) -> Cases:
+    """All validation images, or as many evenly drawn ones as can be looked at eight times, four at least."""
+    if math.isinf(seconds):
+        return images
+    fitting = int(EVALUATING * seconds / 8 / max(image_seconds, 1e-6))
+    count = min(len(images), max(4, fitting))
+    drawn = [images.rows[int(place * len(images) / count)] for place in range(count)]
+    return type(images)(images.config, drawn, images.values, train=False)
+
+
+def on_working_grid(model: torch.nn.Module, images: Cases, device: str) -> list[CaseScore]:
+    """Dice at the spacing of the network: cheaper than on the images' own grids, and enough to choose weights by."""
+    model.eval()
+    scores = []
+    for row in images.rows:
+        image, truth = images.case(row)
+        found = segment(model, image.astype("float32"), truth.shape, images.how, device)
+        scores.append(score_case(found, truth, len(images.values)))
+    return scores
+
+
+def on_own_grids(model: torch.nn.Module, images: Cases, device: str, until: float = math.inf) -> list[CaseScore]:
+    """Dice of each image by structure, as the package predicts it; the first image always, others until that time."""
+    model.eval()
+    scores: list[CaseScore] = []
+    for row in images.rows:
+        if scores and time.monotonic() > until:
+            break
+        scan, truth = load_case(row, images.root, images.values)
+        found = segment(model, prepare(scan, images.how), scan.grid.size, images.how, device)
+        scores.append(score_case(found, scan.grid.turn(truth), len(images.values)))
+    return scores
+
+
+def seconds_an_image(model: torch.nn.Module, images: Cases, device: str) -> float:
+    """Of reading, predicting and measuring one validation image."""
+    begin = time.monotonic()
+    on_own_grids(model, images, device, until=-math.inf)
+    return time.monotonic() - begin

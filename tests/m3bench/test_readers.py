@@ -1,0 +1,68 @@
+"""What grey values alone are worth on each replica, beside the ideal reader, and that a network sees more."""
+
+import json
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from m3bench.readers.arrays import read
+from m3bench.readers.intensity import Intensity
+from m3bench.readers.network import Network
+from m3bench.readers.protocol import by_patient, score
+from m3bench.readers.samples import samples, truth_of
+from m3bench.replicas import GENERATORS
+
+Tiny = Callable[[str], Path]
+METRICS = {
+    task["card"]: task["real"]["metric"]
+    for task in json.loads(files("m3bench").joinpath("requests.json").read_text(encoding="utf-8"))["tasks"].values()
+}
+NETWORK = Network(steps=100)
+
+
+def greys(folder: Path, folds: int) -> float:
+    """The better of two kinds of statistics."""
+    values = list(truth_of(folder).get("label_values", {}).values())
+    metric = METRICS[folder.name]
+    return max(score(Intensity(kind), samples(folder), values, folds)[metric] for kind in (False, True))
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+def test_grey_values_alone_stay_far_from_the_ideal_reader(tiny: Tiny, name: str) -> None:
+    truth, metric = truth_of(tiny(name)), METRICS[name]
+    reached, ideal = greys(tiny(name), folds=1), truth["ideal"].get(metric, 1.0)
+    # What nobody needs an image for: chance, the most frequent class, one report for everybody.
+    blind = truth["trivial"].get(metric, 0.0)
+    assert (reached - blind) / (ideal - blind) < 0.55
+    assert truth["trivial"].get("mean_mask_dice", 0.0) < 0.7
+
+
+@pytest.mark.parametrize("name", ["adni", "covid19"])
+def test_a_small_network_sees_what_grey_values_do_not_say(tiny: Tiny, name: str) -> None:
+    torch.manual_seed(0)
+    values = list(truth_of(tiny(name)).get("label_values", {}).values())
+    seen = score(NETWORK, samples(tiny(name)), values, folds=1)[METRICS[name]]
+    assert seen > greys(tiny(name), folds=1) + 0.05
+
+
+def test_nobody_is_on_both_sides_of_a_fold_and_everybody_is_asked_once(tiny: Tiny) -> None:
+    found = samples(tiny("adni"))
+    asked: Counter[str] = Counter()
+    for known, others in by_patient(found):
+        assert not {sample.group for sample in known} & {sample.group for sample in others}
+        asked.update(str(sample.files) for sample in others)
+    assert len(asked) == len(found) and set(asked.values()) == {1}
+
+
+def test_a_pickle_that_is_no_array_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.pck").write_bytes(pickle.dumps(np.arange(6, dtype=np.uint16).reshape(1, 2, 3), protocol=3))
+    assert read([tmp_path / "a.pck"]).tolist() == [[[0, 1, 2], [3, 4, 5]]]
+    (tmp_path / "b.pck").write_bytes(pickle.dumps(Path.cwd))
+    with pytest.raises(ValueError, match="not the pickle of an array"):
+        read([tmp_path / "b.pck"])

@@ -1,0 +1,134 @@
+"""What the runner takes of generated reports, by the real runner in the real sandbox, and of score images."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_predict_masks import job, save
+
+from services.tool_runner.masks import mask_result
+from services.tool_runner.reports import report_result
+from shared.bus import Bus
+from shared.contracts.base import Ref, new_run_id
+from shared.contracts.data import IndexRow, PackList
+from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
+from shared.reporttext import MAX_CHARACTERS
+from shared.settings import Settings
+from shared.store import Store
+
+PREDICT = """
+import json, os, pathlib, sys
+
+inputs, out = sys.argv[1:-2], pathlib.Path(sys.argv[-1])
+out.mkdir(parents=True)
+cases = [{"input": "case_unknown.png", "report": "x"}]
+for path in inputs:
+    pixel = pathlib.Path(path).read_bytes()
+    cases.append({"input": path, "report": f"{len(pixel)} bytes, among {sorted(os.listdir(os.path.dirname(path)))}"})
+cases[-1] = {"input": inputs[-1], "error": "no text for this one"}
+(out / "predictions.json").write_text(json.dumps({"task": "diagnosis", "cases": cases}))
+"""
+
+
+async def test_a_package_writes_reports_and_sees_none(settings: Settings, bus: Bus, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(5):
+        (data / f"{number}.png").write_bytes(b"\x89PNG" + bytes(number))
+    # A text is never a path, also where a file is called like it.
+    (data / "No finding.").write_text("a secret")
+    (tmp_path / "runner").mkdir()
+    for path in (tmp_path, *data.rglob("*"), data):
+        path.chmod(path.stat().st_mode | 0o055)
+    known = settings.model_copy(update={"data_roots": (data,)})
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "runner", known.runner_uid, known.runner_uid)
+    run_id = new_run_id()
+    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="write reports")
+    plan = TaskPlan(
+        task="report_generation", dataset_id="d", reason="r", dimensions=2, modality="X-ray", metric="rouge_l"
+    )
+    card = DataCard(dataset_id="d", name="d", description="d", path=str(data))
+    await bus.append(asked)
+    await bus.append(TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card))
+    store = Store.connect(known)
+    await asyncio.to_thread(store.ensure_buckets)
+
+    rows = [
+        IndexRow(
+            sample_id=f"s{number}",
+            patient=f"p{number}",
+            target="No finding.",
+            files=(f"{number}.png",),
+            split="test" if number < 3 else "train",
+        )
+        for number in range(5)
+    ]
+    index = store.put_bytes("work", "\n".join(row.model_dump_json() for row in rows).encode())
+    outputs = await job(bus, known, run_id, "pack", "pack-1", index=index)
+    packs = PackList.model_validate_json(store.get_bytes(outputs["packs"])).samples
+    assert [pack.files for pack in packs] == [("000.png",)] * 3 + [("3.png",), ("4.png",)]
+    assert all(pack.target is None for pack in packs)
+
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "predict.py").write_text(PREDICT)
+    package = store.put_folder("packages", tmp_path / "package")
+    samples = store.put_bytes("sealed", PackList(samples=packs[:3]).model_dump_json().encode())
+    outputs = await job(bus, known, run_id, "predict", "predict-1", package=package, samples=samples)
+    result = json.loads(store.get_bytes(outputs["predictions"]))
+    assert set(result) == {"task", "cases", "seconds"} and result["task"] == "report_generation"
+    assert set(result["cases"]) == {"s0", "s1", "s2"}
+    failed = [case for case, answer in result["cases"].items() if answer == {"error": "no text for this one"}]
+    assert len(failed) == 1
+    for number in range(3):
+        if f"s{number}" not in failed:
+            text = result["cases"][f"s{number}"]["report"]
+            assert text.startswith(f"{4 + number} bytes, among ['case_") and text.count("case_") == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "taken"),
+    [
+        ({"report": "Clear lungs."}, {"report": "Clear lungs."}),
+        ({"report": "a\x1b\u202eb\x00\n c"}, {"report": "a b \n c"}),
+        ({"report": ""}, {"report": ""}),  # for the scorer to judge
+        ({"report": 5}, {"error": "the answer holds no report as text"}),
+        ({}, {"error": "the answer holds no report as text"}),
+        ({"report": "x", "error": "half\x07 done"}, {"error": "half done"}),
+        (
+            {"report": "x" * (MAX_CHARACTERS + 1)},
+            {"error": f"the report has {MAX_CHARACTERS + 1} characters, at most {MAX_CHARACTERS} are read"},
+        ),
+        (None, {"error": "no prediction was returned"}),
+    ],
+)
+def test_reports_are_bounded_and_cleaned(answer: dict[str, object] | None, taken: dict[str, str]) -> None:
+    answers = {} if answer is None else {"case_1": answer}
+    assert report_result("report_generation", answers, {"case_1": "s1"})["cases"] == {"s1": taken}
+
+
+def test_a_score_image_is_stored_beside_its_mask_and_costs_it_nothing(settings: Settings, tmp_path: Path) -> None:
+    store = Store.connect(settings)
+    store.ensure_buckets()
+    result = tmp_path / "result"
+    result.mkdir()
+    save(result / "mask.nii.gz", 1, np.uint8)
+    np.save(result / "score.npy", np.zeros((4, 5, 6), np.float32))
+    (tmp_path / "outside.npy").write_bytes(b"secret")
+    (result / "link.npy").symlink_to(tmp_path / "outside.npy")
+    os.link(result / "score.npy", tmp_path / "second.npy")
+    (result / "alone.npy").write_bytes(b"whatever")
+    given = {"a": "alone.npy", "b": "score.npy", "c": "../outside.npy", "d": "link.npy", "e": "gone.npy", "f": "x.pkl"}
+    answers = {name: {"mask": "mask.nii.gz", "score": path} for name, path in given.items()}
+    answers |= {"g": {"mask": "mask.nii.gz", "score": 7}, "h": {"mask": "mask.nii.gz"}}
+    cases = mask_result("anomaly_detection", tmp_path, {}, answers, {name: name for name in answers}, store)["cases"]
+    assert all("mask" in case and "error" not in case for case in cases.values())
+    assert Ref.model_validate(cases["a"]["score"]).bucket == "packages" and cases["a"]["score_suffix"] == ".npy"
+    assert "score" not in cases["h"] and "score_error" not in cases["h"]
+    said = {name: case["score_error"] for name, case in cases.items() if "score_error" in case}
+    assert "hard links" in said["b"] and "does not exist" in said["e"]
+    assert "no regular file" in said["c"] and "no regular file" in said["d"]
+    assert ".npy" in said["f"] and ".npy" in said["g"]

@@ -1,0 +1,202 @@
+"""Trained models that learned nothing, scored by the real way: none is useful, and each says which control caught it.
+
+The pictures have nine places, each bright in half of the patients whatever the others are; the middle one is the class.
+Of every class two test patients in twenty look like the other one, so no model can know better than an AUC of 0.90.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from PIL import Image
+from real_scoring import ROOT, Scored, Scoring
+
+from shared.contracts.data import IndexMeta, IndexRow
+from shared.trainkit.package import checksums
+
+pytestmark = pytest.mark.timeout(1800)
+
+LABELS = ("dark", "bright")
+META = IndexMeta(
+    task="diagnosis", dimensions=2, label_names=LABELS, grouping="stated", grouping_from="a column", split_from="made"
+)
+TRAIN, VAL, TEST = 160, 40, 40
+BEST = 0.9**2 + 0.9 * 0.1
+"""AUC of a model that sees what there is to see: 0.9 of each class look like it, and alike are ranked by chance."""
+
+
+def pictures(folder: Path) -> list[IndexRow]:
+    folder.mkdir()
+    rng, rows = np.random.default_rng(7), []
+    for number in range(TRAIN + VAL + TEST):
+        label = number % 2
+        bright = rng.integers(0, 2, 9)
+        test = number >= TRAIN + VAL
+        bright[4] = label ^ int(test and number // 2 % 10 == 0)
+        pixels = rng.normal(90, 20, (32, 32))
+        for place in np.flatnonzero(bright):
+            top, left = 2 + 10 * (place // 3), 2 + 10 * (place % 3)
+            pixels[top : top + 8, left : left + 8] += 60
+        Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(folder / f"{number}.png")
+        split = "test" if test else "val" if number >= TRAIN else "train"
+        rows.append(
+            IndexRow(
+                sample_id=f"s{number}", patient=f"p{number}", label=LABELS[label], files=(f"{number}.png",), split=split
+            )
+        )
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return rows
+
+
+def shuffled(rows: list[IndexRow]) -> list[IndexRow]:
+    """Half of each class gets the other label, so that the labels tell nothing of the pictures."""
+    return [row.model_copy(update={"label": LABELS[number // 2 % 2]}) for number, row in enumerate(rows)]
+
+
+def train(folder: Path, data: Path, rows: list[IndexRow]) -> Path:
+    """The diagnosis template on the rows, bound by its epochs; returns the package."""
+    shutil.copytree(ROOT / "templates" / "diagnosis", folder, ignore=shutil.ignore_patterns("__pycache__", "cache"))
+    lines = "".join(f"{row.model_dump_json()}\n" for row in rows if row.split != "test")
+    (folder / "train_index.jsonl").write_text(lines)
+    (folder / "label_map.json").write_text(json.dumps({"names": LABELS}))
+    text = (folder / "config.yaml").read_text()
+    edits = {
+        "input_shape: auto": "input_shape: [32, 32]", "flip_axes: auto": "flip_axes: []", "width: 16": "width: 8",
+        "epochs: 40": "epochs: 6", "patience: 15": "patience: 0", "batch_size: 8": "batch_size: 16",
+        "train_seconds: 600": "train_seconds: null", "dropout: 0.2": "dropout: 0.0",
+    }  # fmt: skip
+    for old, new in edits.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (folder / "config.yaml").write_text(text)
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": "/nonexistent", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT), "M3_DATA": str(data), "M3_WORKSPACE": str(folder),
+    }  # fmt: skip
+    command = [sys.executable, "train.py", "--config", "config.yaml"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return folder / "package"
+
+
+BLIND = """
+import os, pathlib, runpy, sys, tempfile
+from PIL import Image
+here, (*inputs, option, out) = pathlib.Path(__file__).parent, sys.argv[1:]
+shown = [os.path.join(tempfile.mkdtemp(), os.path.basename(path)) for path in inputs]
+for path in shown:
+    Image.frombytes("L", (32, 32), os.urandom(1024)).save(path)
+sys.argv = [str(here / "seeing.py"), *shown, option, out]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def blind(package: Path, copy: Path) -> Path:
+    """The same model, which is shown noise instead of the picture."""
+    shutil.copytree(package, copy)
+    (copy / "predict.py").rename(copy / "seeing.py")
+    (copy / "predict.py").write_text(BLIND)
+    return _sealed(copy)
+
+
+def unmoved(package: Path, copy: Path) -> Path:
+    """The same model, whose last layer has forgotten all but its bias."""
+    shutil.copytree(package, copy)
+    weights = safetensors.numpy.load_file(copy / "model.safetensors")
+    last = [name for name, values in weights.items() if values.shape[:1] == (len(LABELS),) and values.ndim == 2]
+    assert len(last) == 1, list(weights)
+    weights[last[0]] = np.zeros_like(weights[last[0]])
+    safetensors.numpy.save_file(weights, copy / "model.safetensors")
+    return _sealed(copy)
+
+
+def _sealed(package: Path) -> Path:
+    (package / "SHA256SUMS").write_text(checksums(package))
+    return package
+
+
+@pytest.fixture(scope="module")
+def outcomes(real_scoring: Scoring, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Scored]:
+    folder = tmp_path_factory.mktemp("controls")
+    data = real_scoring.settings.data_roots[0] / "places"
+    rows = pictures(data)
+    with ThreadPoolExecutor(2) as pool:
+        trained = [
+            pool.submit(train, folder / name, data, of) for name, of in (("honest", rows), ("off", shuffled(rows)))
+        ]
+    honest, off = (one.result() for one in trained)
+    packages = {
+        "honest": honest,
+        "honest again": honest,
+        "ignores its input": blind(honest, folder / "blind"),
+        "predicts a constant": unmoved(honest, folder / "unmoved"),
+        "trained on shuffled labels": off,
+    }
+
+    async def one(package: Path) -> Scored:
+        return await real_scoring.score(data, rows, META, await asyncio.to_thread(real_scoring.put, package))
+
+    async def every() -> dict[str, Scored]:
+        return dict(zip(packages, await asyncio.gather(*map(one, packages.values())), strict=True))
+
+    return asyncio.run(every())
+
+
+def test_the_honest_model_is_useful_and_knows_what_can_be_known(outcomes: dict[str, Scored]) -> None:
+    found = outcomes["honest"]
+    assert found.score.level == "useful", found.details["why"]
+    assert found.score.metric is not None and abs(found.score.metric.value - BEST) < 0.1
+    assert found.score.metric.low < BEST < found.score.metric.high
+    assert found.score.permutation_p is not None and found.score.permutation_p < 0.01
+
+
+@pytest.mark.parametrize(
+    ("name", "controls"),
+    [
+        ("ignores its input", {"permutation"}),
+        ("predicts a constant", {"majority", "constant", "permutation"}),
+        ("trained on shuffled labels", {"permutation"}),
+    ],
+)
+def test_what_learned_nothing_is_valid_and_the_control_is_named(
+    outcomes: dict[str, Scored], name: str, controls: set[str]
+) -> None:
+    found = outcomes[name]
+    print(f"\n{name}: {found.score.metric}\n{found.details['why']}")
+    assert (found.score.level, found.end.end, found.end.level) == ("valid", "succeeded", "valid")
+    assert all(gate.passed for gate in found.score.gates)
+    why = " ".join(found.details["why"])
+    caught = [control for control in controls if f"is not above the {control} control" in why]
+    assert len(caught) == 1, why
+    level = {control.name: control.value for control in found.score.controls}[caught[0]]
+    assert level == max(control.value for control in found.score.controls)
+    assert found.score.metric is not None and found.score.metric.low <= level
+
+
+def test_a_constant_scores_chance_with_p_1(outcomes: dict[str, Scored]) -> None:
+    found = outcomes["predicts a constant"].score
+    assert found.metric is not None
+    assert (found.metric.value, found.metric.low, found.metric.high) == (0.5, 0.5, 0.5)
+    assert found.permutation_p == 1.0
+
+
+def test_the_same_package_scored_twice_has_the_same_numbers(outcomes: dict[str, Scored]) -> None:
+    """Although the samples come under other names and in another order each time."""
+    first, second = (_figures(outcomes[name]) for name in ("honest", "honest again"))
+    assert first == second
+
+
+def _figures(found: Scored) -> dict[str, Any]:
+    """All of a `RunScored` and its details but what names the run."""
+    told = found.score.model_dump(mode="json", exclude={"run_id", "event_id", "caused_by", "at", "details"})
+    return told | {"details": found.details}

@@ -1,0 +1,193 @@
+"""What lesions need of sampling, loss and checks, without a training."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import nibabel
+import numpy as np
+import pytest
+import torch
+
+from shared.trainkit.checks import Problem, TrainingFailed
+from shared.trainkit.exported.segmenter.inference import Preprocess
+from shared.trainkit.segmentation import loop, patches, survey
+from shared.trainkit.segmentation.template import Template
+from tests.templates.conftest import TEMPLATES, Bench
+
+
+@pytest.fixture(scope="module")
+def template():
+    """The template's own modules have general names, so they are taken off the path again."""
+    folder, names = TEMPLATES / "anomaly_detection", ("config", "dataset", "model")
+    before = {name: sys.modules.pop(name, None) for name in names}
+    sys.path.insert(0, str(folder))
+    try:
+        yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+    finally:
+        sys.path.remove(str(folder))
+        for name, module in before.items():
+            sys.modules.pop(name)
+            if module is not None:
+                sys.modules[name] = module
+
+
+@pytest.fixture
+def lesions(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, "anomaly_detection")
+
+
+def test_small_lesions_are_drawn_as_the_balance_says():
+    target = np.zeros((8, 64, 64), np.uint8)
+    target[1:7, 4:34, 4:34] = 1
+    target[4, 60:62, 60:62] = 1
+    places = patches.lesion_places(target)
+    assert [[len(group) for group in groups] for groups in places] == [[2700, 4]]  # 5400 voxels are thinned
+    generator = np.random.default_rng(0)
+    image = np.zeros((1, *target.shape), np.float32)
+
+    def small(balance):
+        drawn = [patches.cut(image, target, (8, 16, 16), places, 1.0, generator, balance)[1] for _ in range(60)]
+        assert all(found.any() for found in drawn)
+        return sum(found.sum() <= 4 for found in drawn)
+
+    assert small(0.0) < 5 and small(1.0) > 18
+
+
+def test_images_without_lesions_have_their_share_of_an_epoch(template, lesions):
+    lesions.values, lesions.names = {"spot": 9}, ["spot"]
+    for number in range(12):
+        mask = np.zeros((10, 10, 6), np.uint8)
+        mask[4:6, 4:6, 2:4] = 9 * (number < 3)
+        image = np.random.default_rng(number).normal(0, 10, mask.shape).astype(np.int16)
+        for kind, array in (("i", image), ("m", mask)):
+            nibabel.save(nibabel.Nifti1Image(array, np.eye(4)), lesions.data / f"{kind}{number}.nii.gz")
+        lesions.add(f"s{number}", [f"i{number}.nii.gz"], None, "train", target=f"m{number}.nii.gz")
+    config = template.config.Config.model_validate(
+        {
+            "cache": None,
+            "preprocess": {"dimensions": 3, "spacing": [1, 1, 1], "patch_size": [8, 8, 8], "intensity": "zscore"},
+            "training": {"batch_size": 4},
+        }
+    )
+    data = template.dataset.Dataset(
+        config.model_copy(update={"data_root": str(lesions.data)}), lesions.rows, lesions.values, train=True
+    )
+    turns = data.turns(4)
+    assert [turn for turn in turns if len(turn) == 1] == [(0,), (1,), (2,)] * 4
+    assert [turn for turn in turns if len(turn) > 1] == [[3, 4, 5, 6, 7, 8, 9, 10, 11]] * 4
+    drawn = loop.Patches(data, 4)
+    assert drawn[0]["labels"].sum() > 0 and drawn[15]["labels"].sum() == 0 and drawn[15]["image"].shape == (1, 8, 8, 8)
+
+
+def test_a_patch_that_no_memory_holds_is_said_clearly(template, capsys):
+    class Endless(torch.utils.data.Dataset):
+        """Patches of the size that is asked for, as numpy makes them."""
+
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, number):
+            found, _ = patches.cut(
+                np.zeros((1, 4, 4, 4), np.float16), np.zeros((4, 4, 4), np.uint8), (65536,) * 3, [], 0.0, generator
+            )
+            return {"image": torch.from_numpy(found)}
+
+    generator = np.random.default_rng(0)
+    config = template.config.Config.model_validate(
+        {"preprocess": {"patch_size": [65536] * 3}, "training": {"batch_size": 4}}
+    )
+    with pytest.raises(
+        TrainingFailed, match=r"out of memory: .* 65536 x 65536 x 65536 voxels\nhalve training.batch_size"
+    ):
+        loop.fitting_batch(config, torch.nn.Linear(1, 1), Endless(), torch.device("cpu"))
+    told = capsys.readouterr().out
+    assert "does not hold a batch of 4; 2 are taken" in told and "does not hold a batch of 2; 1 are taken" in told
+
+
+def test_the_loss_is_defined_without_lesions_and_learns_from_them(template):
+    preprocess = SimpleNamespace(patch_size=(8, 8), channels=1)
+    wanted = template.model.ModelConfig(network="unet", width=4, levels=2)
+    model = template.model.build(
+        SimpleNamespace(preprocess=preprocess, model=wanted, loss=template.model.LossConfig()), 3
+    )
+    logits = torch.zeros(2, 4, 8, 8, requires_grad=True)
+    empty = torch.zeros(2, 8, 8, dtype=torch.int64)
+    loss = model.compute_loss(logits, empty)
+    loss.backward()
+    assert torch.isfinite(loss) and (logits.grad[:, 0] < 0).all() and (logits.grad[:, 1:] > 0).all()
+    sick = empty.clone()
+    sick[0, 2:4, 2:4] = 2
+    right = 20.0 * torch.nn.functional.one_hot(sick, 4).movedim(-1, 1)
+    assert model.compute_loss(right, sick) < 0.01 < 0.5 < model.compute_loss(torch.zeros(2, 4, 8, 8), sick)
+    # More is lost by what is missed where that weighs more.
+    heavy = template.model.LossConfig(cross_entropy_weight=0, missed=0.9)
+    light = template.model.LossConfig(cross_entropy_weight=0, missed=0.1)
+    missing = 20.0 * torch.nn.functional.one_hot(empty, 4).movedim(-1, 1)
+    missing[:, 2, 2, 2] = 25.0
+    losses = [
+        template.model.LesionSegmenter(model.network, kind).compute_loss(missing, sick) for kind in (heavy, light)
+    ]
+    assert losses[0] > losses[1]
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "organs", "anomalies"),
+    [
+        ({"a": 2, "b": 1}, {"a": 1}, [], []),
+        ({"a": 2}, {"a": 1}, ["structure b"], []),
+        ({}, {"a": 1}, ["structure a", "structure b"], ["structure a", "structure b"]),
+        ({"a": 2, "b": 1}, {}, ["split val"], ["split val"]),
+    ],
+)
+def test_kinds_of_lesions_may_be_missing_and_organs_may_not(train, val, organs, anomalies):
+    counts, values = {"train": train, "val": val}, {"a": 3, "b": 28}
+    for every, wanted in ((True, organs), (False, anomalies)):
+        made = Template("task", Path(), load=dict, dataset=None, model=None, every_structure=every)
+        problems: list[Problem] = made.missing(counts, values)
+        assert [problem.where for problem in problems] == wanted
+        assert any("b: it is never found" in text for text in made.limits(counts, values)) == ("b" not in train)
+
+
+def test_scans_of_mixed_units_are_normalised_one_by_one(capsys):
+    def settled(intensity, *lows):
+        looks = [survey.Look((8, 8, 8), (1.0, 1.0, 1.0), 1, low, np.array([30.0, 80.0])) for low in lows]
+        return survey.intensity(looks, Preprocess(intensity=intensity)).intensity
+
+    assert settled("auto", -1000, -1000, -1000) == "ct" and settled("auto", 0, 0) == "zscore"
+    assert settled("auto", -1000, 0) == "zscore" and not capsys.readouterr().out
+    assert settled("ct", -1000, 0) == "ct" and "only 50% of the images" in capsys.readouterr().out
+
+
+def test_time_and_machine_choose_the_network():
+    assert survey.choose_network(None, gpu=True) == survey.choose_network(7200, gpu=True) == "segresnet"
+    assert survey.choose_network(300, gpu=True) == survey.choose_network(None, gpu=False) == "unet"
+
+
+def test_all_faults_of_rows_and_files_are_listed_at_once(lesions):
+    lesions.values, lesions.names = {"spot": 9}, ["spot"]
+    image, mask = np.zeros((10, 10, 6), np.int16), np.zeros((10, 10, 6), np.uint8)
+    mask[4:6, 4:6, 2:4] = 9
+    for number in range(4):
+        for kind, array in (("i", image), ("m", mask)):
+            nibabel.save(nibabel.Nifti1Image(array, np.eye(4)), lesions.data / f"{kind}{number}.nii.gz")
+        lesions.add(f"s{number}", [f"i{number}.nii.gz"], None, "train", target=f"m{number}.nii.gz")
+    lesions.rows[0]["target"] = None
+    (lesions.data / "i1.nii.gz").write_bytes(b"\x1f\x8b torn")
+    nibabel.save(nibabel.Nifti1Image(np.where(mask, 4, 0).astype(np.uint8), np.eye(4)), lesions.data / "m2.nii.gz")
+    nibabel.save(nibabel.Nifti1Image(image[..., None].repeat(2, 3), np.eye(4)), lesions.data / "i3.nii.gz")
+    lesions.write()
+    done = lesions.train()
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.startswith("5 problem(s) in the data; nothing was trained:")
+    for wanted in (
+        "train_index.jsonl: there is no row with split val",
+        "s0: has no mask (target)",
+        "s1: i1.nii.gz cannot be read",
+        "s2: m2.nii.gz holds the value 4, which the label map does not have (9 spot)",
+        "s3: i3.nii.gz has shape 10 x 10 x 6 x 2; give one 3D volume a file",
+    ):
+        assert f"- {wanted}" in done.stderr
+    left = {item.name for item in lesions.workspace.iterdir()}
+    assert not left & {"progress.jsonl", "metrics.json", "checkpoints", "package", "cache"}

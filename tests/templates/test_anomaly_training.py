@@ -1,0 +1,158 @@
+"""Lesions in 3D and 2D: trained, killed, gone on with, predicted from the package alone. One training a dimension."""
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from PIL import Image
+
+from shared.trainkit.package import OURS, checksum_faults
+from tests.templates.conftest import Bench, oblique
+
+EPOCHS = 40
+VALUES = {3: {"bleeding": 5}, 2: {"nodule": 7, "mass": 200}}
+
+
+def volumes(bench: Bench) -> None:
+    """Oblique CT-like volumes of 24 x 20 x 12, each with one large and one small bright lesion; s2 and s7 healthy."""
+    generator = np.random.default_rng(0)
+    place = np.stack(np.meshgrid(*map(np.arange, (24, 20, 12)), indexing="ij"))
+    for number in range(8):
+        mask = np.zeros((24, 20, 12), np.int16)
+        for radius, side in ((3, (8, 8, 6)), (1.5, (18, 14, 4))):
+            middle = generator.integers(-2, 3, 3) + np.array(side)
+            if number not in (2, 7):
+                mask[((place - middle[:, None, None, None]) ** 2).sum(0) <= radius**2] = 5
+        image = generator.normal(30, 8, mask.shape) + 60 * (mask == 5)
+        image[:2] = -1000
+        for kind, array in (("image", image.astype(np.int16)), ("mask", mask)):
+            nibabel.save(nibabel.Nifti1Image(array, oblique()), bench.data / f"{kind}{number}.nii.gz")
+        split = "val" if number >= 5 else "train"
+        bench.add(f"s{number}", [f"image{number}.nii.gz"], None, split, target=f"mask{number}.nii.gz")
+
+
+def pictures(bench: Bench) -> None:
+    """PNG radiographs of 40 x 48 with a disc (7) and a square (200), PNG masks; s2 and s7 healthy."""
+    generator = np.random.default_rng(0)
+    rows, columns = np.mgrid[:40, :48]
+    for number in range(8):
+        row, column = generator.integers(8, 30, 2)
+        mask = np.zeros((40, 48), np.uint8)
+        if number not in (2, 7):
+            mask[(rows - row) ** 2 + (columns - column / 2) ** 2 < 30] = 7
+            mask[row : row + 7, 34:41] = 200
+        image = generator.normal(100, 10, mask.shape) + 80 * (mask == 7) - 80 * (mask == 200)
+        Image.fromarray(np.clip(image, 0, 255).astype(np.uint8)).save(bench.data / f"p{number}.png")
+        Image.fromarray(mask).save(bench.data / f"mask{number}.png")
+        bench.add(f"s{number}", [f"p{number}.png"], None, "val" if number >= 5 else "train", target=f"mask{number}.png")
+
+
+@pytest.fixture(scope="module", params=[3, 2], ids=["3D", "2D"])
+def trained(request, tmp_path_factory) -> Bench:
+    """Killed with a checkpoint, then trained to its end."""
+    bench = Bench(tmp_path_factory.mktemp("lesions"), "anomaly_detection")
+    bench.values = VALUES[request.param]
+    bench.names = list(bench.values)
+    (volumes if request.param == 3 else pictures)(bench)
+    bench.write()
+    bench.configure(epochs=EPOCHS, width=8, levels=3, patience=0, train_seconds=None)
+    config = (bench.workspace / "config.yaml").read_text().replace("training:\n", "training:\n  save_seconds: 0\n")
+    (bench.workspace / "config.yaml").write_text(config)
+    process = bench.start("train.py")
+    end = time.monotonic() + 280
+    while not list((bench.workspace / "checkpoints").glob("checkpoint-*/trainer_state.json")):
+        assert process.poll() is None and time.monotonic() < end, process.stdout.read()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (bench.workspace / "metrics.json").exists()
+    done = bench.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    (bench.folder / "output.txt").write_text(done.stdout)
+    return bench
+
+
+def dimensions_of(bench: Bench) -> int:
+    return 3 if "bleeding" in bench.values else 2
+
+
+def test_a_killed_training_goes_on_and_counts_healthy_cases(trained: Bench) -> None:
+    output = (trained.folder / "output.txt").read_text()
+    assert re.search(r"attempt 2 goes on from checkpoint-[1-9]", output)
+    told = trained.metrics()
+    assert told["attempts"] == 2 and told["epochs"] == EPOCHS and told["samples"] == {"train": 5, "val": 3}
+    figures = told["metrics"]
+    assert set(figures) == {"dice", "dice_lesion", "dice_healthy", *(f"dice {name}" for name in trained.names)}
+    assert figures["dice_healthy"] in (0, 1) and told["metric_name"] == "dice" and figures["dice"] > 0.3
+    package = trained.workspace / "package"
+    assert checksum_faults(package) == []
+    files = {file.relative_to(package).as_posix(): file for file in package.rglob("*.py")}
+    assert {"predict.py", "package_cli.py", "model.py", "segmenter/inference.py", "segmenter/predictor.py"} <= set(
+        files
+    )
+    assert not [name for name, file in files.items() if OURS.search(file.read_text())]
+    config = json.loads((package / "config.json").read_text())
+    assert config["task"] == "anomaly_detection" and config["model"]["network"] == "unet"
+    how = config["preprocess"]
+    assert how["dimensions"] == dimensions_of(trained) == len(how["patch_size"])
+
+
+def test_the_package_alone_keeps_grid_and_values_and_scores(trained: Bench, predict, tmp_path: Path) -> None:
+    flat = dimensions_of(trained) == 2
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    inputs = [trained.data / trained.rows[number]["files"][0] for number in (5, 6, 7)]
+    if flat:
+        with Image.open(inputs[0]) as picture:
+            picture.save(tmp_path / "again.jpg", quality=95)
+        array = np.asarray(Image.open(inputs[0]))
+        np.save(tmp_path / "array.npy", array)
+        inputs += [tmp_path / "again.jpg", tmp_path / "array.npy"]
+    done = predict(trained.workspace / "package", tmp_path / "out", *inputs, tmp_path / "bad.png")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "out" / "predictions.json").read_text())
+    assert found["task"] == "anomaly_detection" and found["label_values"] == VALUES[dimensions_of(trained)]
+    assert found["labels"] == trained.names and found["cases"][0]["input"] == inputs[0].name
+    *cases, bad = found["cases"]
+    assert set(bad) == {"input", "error"} and all(set(case) == {"input", "mask", "score"} for case in cases)
+    suffixes = [case["score"].partition(".")[2] for case in cases]
+    assert suffixes == (["png"] * 4 + ["npy"] if flat else ["nii.gz"] * 3)
+    (judge_pictures if flat else judge_volumes)(trained, tmp_path / "out", cases)
+
+
+def judge_pictures(bench: Bench, out: Path, cases: list[dict[str, str]]) -> None:
+    for case in cases[:4]:
+        mask, score = np.asarray(Image.open(out / case["mask"])), np.asarray(Image.open(out / case["score"]))
+        assert mask.shape == score.shape == (40, 48) and mask.dtype == np.uint8 and score.dtype == np.uint16
+        assert set(np.unique(mask)) <= {0, 7, 200}
+        # Two kinds of lesions: where their sum is below a half, background is the largest.
+        assert (score[mask == 0] / 65535 < 0.67).all() and (score[mask > 0] / 65535 > 0.49).all()
+    truth = np.asarray(Image.open(bench.data / "mask5.png"))
+    found = np.asarray(Image.open(out / cases[0]["mask"]))
+    assert 2 * ((found > 0) & (truth > 0)).sum() / ((found > 0).sum() + (truth > 0).sum()) > 0.3
+    score = np.load(out / cases[4]["score"])
+    assert score.shape == (40, 48) and score.dtype == np.float32
+    np.testing.assert_allclose(score, np.asarray(Image.open(out / cases[0]["score"])) / 65535, atol=1e-4)
+
+
+def judge_volumes(bench: Bench, out: Path, cases: list[dict[str, str]]) -> None:
+    for number, case in zip((5, 6, 7), cases, strict=True):
+        image = nibabel.load(bench.data / f"image{number}.nii.gz")
+        mask, score = nibabel.load(out / case["mask"]), nibabel.load(out / case["score"])
+        for answer in (mask, score):
+            assert answer.shape == image.shape
+            np.testing.assert_allclose(answer.affine, image.affine, atol=1e-5)
+        values, chances = np.asanyarray(mask.dataobj), np.asanyarray(score.dataobj)
+        assert chances.dtype == np.float32 and set(np.unique(values)) <= {0, 5}
+        np.testing.assert_array_equal(values > 0, chances > 0.5)
+    # In world space: the mask lies where the brightest voxels of the image are, whatever the file's axes.
+    mask, truth = nibabel.load(out / cases[0]["mask"]), nibabel.load(bench.data / "mask5.nii.gz")
+    middles = [
+        nibabel.affines.apply_affine(found.affine, np.argwhere(np.asanyarray(found.dataobj) == 5)).mean(0)
+        for found in (mask, truth)
+    ]
+    assert np.linalg.norm(middles[0] - middles[1]) < 8

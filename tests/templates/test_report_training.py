@@ -1,0 +1,215 @@
+"""The report template trains unedited, reads the image, leaves what it promises, and survives being killed."""
+
+import json
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from PIL import Image
+
+from shared.contracts.training import JobProgress
+from shared.trainkit.package import checksum_faults
+
+TEXTS = (
+    "Findings: a bright disc on the left side. Impression: disc, left.",
+    "Findings: a bright disc on the right side. Impression: disc, right.",
+    "Findings: the film is clear, no disc is seen. Impression: normal.",
+)
+ROOT = Path(__file__).parents[2]
+WITHOUT_AUGMENTATION = {"flip_axes": [], "rotate_degrees": 0, "scale": 0, "shift": 0, "brightness": 0, "noise": 0}
+"""Nothing needs to import it then, which takes seconds; the smoke test has it."""
+PACKAGE = {
+    "model.safetensors",
+    "config.json",
+    "label_map.json",
+    "predict.py",
+    "package_cli.py",
+    "inference.py",
+    "readers.py",
+    "views.py",
+    "words.py",
+    "encoder.py",
+    "model.py",
+    "tokenizer.json",
+    "metadata.json",
+    "environment.txt",
+    "MODEL_CARD.md",
+    "SHA256SUMS",
+}
+
+# A training is some seconds of work; on a machine that many share it took minutes.
+pytestmark = pytest.mark.timeout(1500)
+
+
+def disc(generator, kind):
+    """40 x 40 of noise with a bright disc on the left (0), on the right (1) or nowhere (2): that decides the text."""
+    down, across = np.mgrid[:40, :40]
+    picture = generator.normal(90, 20, (40, 40))
+    if kind < 2:
+        middle = np.array([20, (10, 30)[kind]]) + generator.integers(-2, 3, 2)
+        picture[(down - middle[0]) ** 2 + (across - middle[1]) ** 2 < 36] += 110
+    return np.clip(picture, 0, 255).astype(np.uint8)
+
+
+def discs(made, count):
+    """Cases of one or two views, each a file."""
+    generator = np.random.default_rng(0)
+    for number in range(count):
+        files = []
+        for view in range(1 if number % 5 == 4 else 2):
+            name = f"s{number:02d}/{view}.png"
+            (made.data / name).parent.mkdir(exist_ok=True)
+            Image.fromarray(disc(generator, number % 3)).save(made.data / name)
+            files.append(name)
+        made.add(
+            f"s{number:02d}", files, None, "val" if number >= count * 3 // 4 else "train", target=TEXTS[number % 3]
+        )
+
+
+def volumes(made, count):
+    """NIfTI volumes with a bright left or right half; the array's first axis runs to the patient's right."""
+    generator = np.random.default_rng(0)
+    for number in range(count):
+        volume = generator.normal(0, 10, (20, 18, 12)).astype(np.float32)
+        volume[slice(0, 10) if number % 2 else slice(10, 20)] += 60
+        nibabel.save(nibabel.Nifti1Image(volume, np.diag([2.0, 2.0, 3.0, 1.0])), made.data / f"s{number}.nii.gz")
+        text = f"The {('right', 'left')[number % 2]} half is bright."
+        made.add(f"s{number}", [f"s{number}.nii.gz"], None, "val" if number >= count - 4 else "train", target=text)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, new_bench):
+    """Trained to its end on discs, shared by all tests that only read it."""
+    made = new_bench(tmp_path_factory.mktemp("reports"), "report_generation")
+    discs(made, 48)
+    made.write()
+    made.configure(epochs=30, width=8, hidden=64, patience=0, train_seconds=None, batch_size=6)
+    made.configure(**WITHOUT_AUGMENTATION)
+    done = made.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return made
+
+
+def test_the_text_follows_the_image(trained, predict, tmp_path):
+    """The published report module never looked at the image. Cases that no training has seen, one of them broken."""
+    generator = np.random.default_rng(99)
+    cases = []
+    for number, kind in enumerate((0, 1, 2, 1, 0, 2)):
+        cases.append(tmp_path / f"case_{number}.png")
+        Image.fromarray(disc(generator, kind)).save(cases[-1])
+    torn = tmp_path / "torn"
+    torn.mkdir()
+    (torn / "0.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    done = predict(trained.workspace / "package", tmp_path / "out", *cases, torn)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "out" / "predictions.json").read_text())
+    assert set(found) == {"task", "cases"} and found["task"] == "report_generation"
+    assert [case["input"] for case in found["cases"]] == [*(case.name for case in cases), "torn"]
+    *texts, last = found["cases"]
+    assert set(last) == {"input", "error"} and "0.png cannot be read" in last["error"]
+    assert [case["report"] for case in texts] == [TEXTS[kind] for kind in (0, 1, 2, 1, 0, 2)]
+
+
+def test_metrics_say_what_is_owed_to_the_image(trained):
+    metrics = trained.metrics()
+    figures = metrics["metrics"]
+    assert metrics["metric_name"] == "rouge_l" and metrics["metric"] == figures["rouge_l"] > 0.9
+    assert figures["image_dependence"] == pytest.approx(figures["rouge_l"] - figures["rouge_l_shuffled"])
+    assert figures["image_dependence"] > 0.1 and figures["image_dependence_p"] <= 0.05 and metrics["warnings"] == []
+    assert metrics["input_shape"] == [2, 40, 40] and metrics["samples"] == {"train": 36, "val": 12}
+    written = json.loads((trained.workspace / "val_reports.json").read_text())
+    assert len(written) == 12 and {"sample_id", "report", "written"} == set(written[0])
+    lines = trained.progress()
+    for line in lines:
+        JobProgress.model_validate({"run_id": "r", "job_id": "j", **line})
+    assert any(line.get("metric_name") == "rouge_l" and line["metric"] > 0.9 for line in lines)
+
+
+def test_package_is_whole_and_states_facts(trained):
+    package = trained.workspace / "package"
+    assert {item.name for item in package.iterdir()} == PACKAGE
+    assert checksum_faults(package) == []
+    assert json.loads((package / "tokenizer.json").read_text())["model"]["type"] == "BPE"
+    card = (package / "MODEL_CARD.md").read_text()
+    assert "| reports | 36 | 12 |" in card and f"{trained.metrics()['metric']:.3f}" in card
+    assert "do not use this model" not in card
+    assert re.search(r"^transformers==\d", (package / "environment.txt").read_text(), re.MULTILINE)
+
+
+def test_probes_accept_what_the_template_makes(trained):
+    facts = trained.probe("verify_batches", "--folder", ".")
+    assert facts["ok"], facts["errors"]
+    assert facts["batches"]["train"]["shape"] == [4, 2, 40, 40] and facts["batches"]["val"]["labels"]["tokens"] > 0
+    shape = facts["forward"]["logits_shape"]
+    assert shape[0] == 4 and shape[2] == facts["vocabulary"] > 256 and facts["forward"]["gradients"]
+    facts = trained.probe("verify_package", "--package", "package", "--index", "train_index.jsonl")
+    assert facts["ok"], facts["errors"]
+    assert facts["cases"] == 16 and facts["different_reports"] >= 3 and facts["output_follows_image"]
+
+
+def test_killed_training_on_volumes_goes_on_and_ends(tmp_path, new_bench):
+    bench = new_bench(tmp_path, "report_generation")
+    volumes(bench, 12)
+    bench.write()
+    bench.configure(epochs=4000, width=8, hidden=32, layers=1, patience=0, train_seconds=None)
+    bench.configure(**WITHOUT_AUGMENTATION)
+    config = (bench.workspace / "config.yaml").read_text()
+    (bench.workspace / "config.yaml").write_text(config.replace("training:\n", "training:\n  save_seconds: 0\n"))
+    checkpoints = bench.workspace / "checkpoints"
+    process = bench.start("train.py")
+    end = time.monotonic() + 900
+    while not list(checkpoints.glob("checkpoint-*/trainer_state.json")):
+        assert time.monotonic() < end and process.poll() is None, process.stdout.read()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    intact = max(checkpoints.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    torn = checkpoints / "checkpoint-999999"
+    torn.mkdir()
+    for file in intact.iterdir():
+        content = file.read_bytes()
+        (torn / file.name).write_bytes(content[: len(content) // 2] if file.name == "optimizer.pt" else content)
+    # The time is no part of what makes a training another one: it goes on, and now has an end.
+    bench.configure(train_seconds=1)
+    done = bench.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "checkpoint-999999 is passed over: it does not load" in done.stdout
+    assert re.search(r"attempt 2 goes on from checkpoint-\d+", done.stdout)
+    assert bench.metrics()["attempts"] == 2 and bench.metrics()["input_shape"] == [1, 16, 16, 24]
+    assert checksum_faults(bench.workspace / "package") == []
+
+
+def test_smoke_by_command_line(tmp_path, new_bench):
+    bench = new_bench(tmp_path, "report_generation")
+    before = set(bench.workspace.iterdir())
+    done = bench.run("train.py", "--smoke")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "smoke test passed" in done.stdout
+    assert {item.name for item in set(bench.workspace.iterdir()) - before} <= {"__pycache__"}
+
+
+def test_template_imports_are_all_real_and_exported_files_none_of_ours():
+    import ast
+    import importlib.util
+
+    folder = ROOT / "templates" / "report_generation"
+    own = {path.stem for path in folder.glob("*.py")} | {"package_cli"}
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            for root in (name.partition(".")[0] for name in names):
+                assert root in own or root in sys.stdlib_module_names or importlib.util.find_spec(root), (path, root)
+                assert path.name not in PACKAGE or root not in ("shared", "services"), (path, root)
+
+
+@pytest.mark.parametrize("name", ["readers.py", "inference.py", "train.sh"])
+def test_files_shared_with_the_diagnosis_template_are_the_same(name):
+    """A workspace gets one template only, so each has its copy; a change belongs into both."""
+    copies = [Path(ROOT, "templates", task, name).read_bytes() for task in ("diagnosis", "report_generation")]
+    assert copies[0] == copies[1]

@@ -1,0 +1,164 @@
+"""Tokenizer, text metrics and views of the report template, and what the probes say of a text."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[2]
+REPORTS = (
+    "Findings: The heart is normal in size. Lungs are clear.\nImpression: No acute disease.",
+    "Findings: There is a 2.5 cm nodule in the left upper lobe. Lungs are otherwise clear. Impression: Nodule.",
+    "Findings: The heart is enlarged (XXXX). Impression: Cardiomegaly; no effusion.",
+)
+
+
+@pytest.fixture(scope="module")
+def template():
+    """The template's modules by name. Their names are general, so they are taken off the path again."""
+    folder = str(ROOT / "templates" / "report_generation")
+    names = ("words", "metrics", "readers", "inference", "views")
+    kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    sys.path.insert(0, folder)
+    try:
+        yield {name: importlib.import_module(name) for name in names}
+    finally:
+        sys.path.remove(folder)
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(kept)
+
+
+@pytest.fixture(scope="module")
+def probe():
+    folder = str(ROOT / "services" / "tool_runner" / "probes")
+    sys.path.insert(0, folder)
+    try:
+        yield importlib.import_module("_reports")
+    finally:
+        sys.path.remove(folder)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_a_report_comes_back_from_its_tokens(template, kind, tmp_path):
+    words = template["words"].learn(REPORTS * 2, kind, 1000)
+    (tmp_path / "tokenizer.json").write_text(words.text)
+    again = template["words"].load(tmp_path)
+    for report in REPORTS:
+        assert again.decode(again.encode(report)) == " ".join(report.split())
+        assert again.encode(report) == words.encode(report)
+    # The same reports give the same tokenizer: a resumed training must mean the same by each number.
+    assert template["words"].learn(REPORTS * 2, kind, 1000).text == words.text
+
+
+def test_a_file_that_is_no_tokenizer_is_named(template, tmp_path):
+    (tmp_path / "words.json").write_text('{"version": "1.0"}')
+    with pytest.raises(ValueError, match=r"words\.json cannot be read"):
+        template["words"].load(tmp_path / "words.json")
+    with pytest.raises(ValueError, match=r"tokenizer\.json does not exist"):
+        template["words"].load(tmp_path)
+
+
+def test_what_no_training_report_has_is_spelled_out_or_left_out(template):
+    unseen = "The spleen is enlarged."
+    assert (found := template["words"].learn(REPORTS * 2, "bpe", 1000)).decode(found.encode(unseen)) == unseen
+    assert (found := template["words"].learn(REPORTS * 2, "word", 1000)).decode(found.encode(unseen)) == (
+        "The is enlarged."
+    )
+
+
+def test_labels_end_and_are_padded_with_what_the_loss_ignores(template):
+    words = template["words"].learn(REPORTS * 2, "bpe", 1000)
+    tokens = words.encode(REPORTS[2])
+    labels = words.labels(REPORTS[2], len(tokens) + 3)
+    assert labels == [*tokens, words.end, -100, -100]
+    assert words.labels(REPORTS[2], 5) == tokens[:5]
+    assert words.decode([words.begin, *tokens, words.end, 7, 7]) == REPORTS[2]
+
+
+def test_scores_agree_with_figures_by_hand(template):
+    metrics = template["metrics"]
+    found = metrics.scores(["the heart is normal in size."], ["The heart is large in size"])
+    assert found["bleu_1"] == pytest.approx(5 / 6) and found["bleu_2"] == pytest.approx((5 / 6 * 3 / 5) ** 0.5)
+    assert found["rouge_l"] == pytest.approx(5 / 6) and found["bleu_4"] == 0
+    short = metrics.scores(["a b c d e f g h"], ["a b c d"])
+    assert short["bleu_4"] == pytest.approx(np.exp(-1))
+    assert short["rouge_l"] == pytest.approx(2.44 * 1 * 0.5 / (0.5 + 1.44 * 1))
+    assert metrics.scores(["one"], [""])["rouge_l"] == 0
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        first, second = ([str(number) for number in generator.integers(0, 5, size)] for size in (12, 17))
+        table = np.zeros((13, 18), int)
+        for i, left in enumerate(first, 1):
+            for j, right in enumerate(second, 1):
+                table[i, j] = (
+                    table[i - 1, j - 1] + 1 if left == right else max(table[i - 1, j], table[i, j - 1])
+                )  # fmt: skip
+        assert metrics.longest_common(first, second) == table[-1, -1]
+
+
+def test_image_dependence_tells_reading_from_reciting(template):
+    depends = template["metrics"].image_dependence
+    truth = ["disc on the left", "no disc at all", "disc on the right"] * 8
+    patients = [f"p{number}" for number in range(24)]
+    reading = depends(truth, truth, patients)
+    assert reading["image_dependence"] > 0.2 and reading["image_dependence_p"] == pytest.approx(0.01)
+    reciting = depends(truth, ["disc on the left"] * 24, patients)
+    assert reciting["image_dependence"] == pytest.approx(0) and reciting["image_dependence_p"] == 1
+    assert depends(truth[:1], truth[:1], patients[:1])["image_dependence"] is None
+
+
+def test_files_of_a_case_are_views_or_slices(template, tmp_path):
+    for number in range(3):
+        Image.fromarray(np.full((8, 8), 10 * number, np.uint8) + np.eye(8, dtype=np.uint8)).save(
+            tmp_path / f"{number}.png"
+        )
+    files = sorted(tmp_path.iterdir())
+    views, how = template["views"], template["inference"].Preprocess
+    flat = how(input_shape=(8, 8), intensity="window", window=(0.0, 20.0))
+    found = views.load_case(files[1:], {}, flat, views.Views("views", 3))
+    assert found.shape == (3, 8, 8) and found[0, 0, 1] == pytest.approx(0) and found[1, 0, 1] == 1
+    assert not found[2].any()
+    assert views.load_case(files, {}, flat, views.Views("views", 2)).shape == (2, 8, 8)
+    np.testing.assert_array_equal(views.load_case([tmp_path], {}, flat, views.Views("views", 3))[:2, 0, 1], [-1, 0])
+    deep = how(input_shape=(3, 8, 8), intensity="window", window=(0.0, 20.0))
+    found = views.load_case(files, {}, deep, views.Views("slices", 1))
+    assert found.shape == (1, 3, 8, 8) and found[0, :, 0, 1].tolist() == [-1, 0, 1]
+
+
+def test_probe_names_a_decoder_that_does_not_see_the_images(probe):
+    import torch
+
+    class Reciting(torch.nn.Module):
+        def forward(self, image, labels):
+            return {"logits": torch.nn.functional.one_hot(labels.clamp(min=0), 9).float()}
+
+    class Reading(torch.nn.Module):
+        def forward(self, image, labels):
+            return {"logits": image.mean((1, 2, 3))[:, None, None].expand(*labels.shape, 9)}
+
+    image, labels = torch.rand(3, 1, 4, 4), torch.ones(3, 5, dtype=torch.long)
+    assert "does not see" in probe.image_faults(Reciting(), image, labels)[0]
+    assert probe.image_faults(Reading(), image, labels) == []
+
+
+def test_probe_names_wrong_labels_and_predictions(probe):
+    import torch
+
+    errors = []
+    labels = torch.tensor([[4, 5, 2, -100], [4, -100, 9, 2], [-100] * 4])
+    told = probe.describe_labels("train", labels, 6, errors)
+    assert told == {"tokens": 6, "longest": 3, "different reports": 3}
+    assert [line.partition(": ")[2].split()[0] for line in errors] == ["token", "1", "labels"]
+    right = {"task": "report_generation", "cases": [{"input": "a", "report": "x"}, {"input": "b", "report": " "}]}
+    assert probe.schema_faults(right, ["a", "b"]) == ["b must have a report, a text that is not empty: ' '"]
+    assert probe.schema_faults({**right, "task": "diagnosis"}, ["a", "b"])
+    assert probe.schema_faults(right, ["b", "a"]) == [
+        "cases must hold one entry for each input, under the input's name and in their order"
+    ]
+    facts = {"errors": []}
+    probe.judge([{"input": "a", "report": "x"}, {"input": "b", "report": "x  "}], [("a", "b")], facts)
+    assert facts["output_follows_image"] is False and "does not use the image" in facts["errors"][0]

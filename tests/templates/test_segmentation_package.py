@@ -1,0 +1,110 @@
+"""What goes into packages: the exported files need nothing of ours, and their command line loses no input."""
+
+import ast
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.trainkit.exported import CLI, SEGMENTER
+from shared.trainkit.exported.package_cli import predict
+from shared.trainkit.package import OURS, PackageFacts, checksum_faults, exported_texts, model_card, write_package
+from tests.templates.conftest import TEMPLATES
+
+FACTS = PackageFacts(
+    task="anomaly_detection",
+    label_names=("spot",),
+    label_values={"spot": 9},
+    input_text="One INPUT is one image.",
+    input_shape=(1, 8, 8),
+    counts={"train": {"spot": 2}, "val": {"spot": 1}},
+    metric_name="dice",
+    metrics={"dice": 0.5},
+    model="none",
+    parameters=1,
+    epochs=1,
+    seconds=1,
+    device="CPU",
+    output="segmentation",
+)
+
+
+@pytest.mark.parametrize("template", ["organ_segmentation", "anomaly_detection"])
+def test_exported_files_import_one_another_and_what_is_installed(template):
+    folder = TEMPLATES / template
+    texts = exported_texts([folder / "predict.py", folder / "model.py", CLI, SEGMENTER])
+    assert {"predict.py", "model.py", "package_cli.py", "segmenter/__init__.py", "segmenter/readers.py"} <= set(texts)
+    for name, text in texts.items():
+        assert not OURS.search(text), name
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert f"segmenter/{node.module}.py" in texts, (name, node.module)
+            elif isinstance(node, ast.ImportFrom | ast.Import):
+                module = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+                top = str(module).partition(".")[0]
+                known = {"torch", "numpy", "monai", "nibabel", "pydicom", "PIL", "safetensors", "nnunetv2"}
+                assert top in known | {"segmenter", "package_cli"} | sys.stdlib_module_names, (name, module)
+
+
+def test_a_package_holds_folders_and_refuses_what_is_ours(tmp_path: Path):
+    code = tmp_path / "code"
+    (code / "parts").mkdir(parents=True)
+    (code / "predict.py").write_text("from shared.trainkit.exported.parts.one import x\n")
+    (code / "parts" / "one.py").write_text("x = 1\n")
+
+    def write() -> None:
+        write_package(
+            tmp_path / "package",
+            code=[code / "predict.py", code / "parts"],
+            imports=["numpy"],
+            save_weights=lambda path: path.write_bytes(b""),
+            config={},
+            facts=FACTS,
+        )
+
+    write()
+    assert (tmp_path / "package" / "predict.py").read_text() == "from parts.one import x\n"
+    assert (tmp_path / "package" / "parts" / "one.py").read_text() == "x = 1\n"
+    assert checksum_faults(tmp_path / "package") == []
+    assert json.loads((tmp_path / "package" / "label_map.json").read_text())["values"] == {"spot": 9}
+    (code / "parts" / "one.py").write_text("from shared.trainkit import checks\n")
+    with pytest.raises(ValueError, match=r"parts/one.py has `from shared`; the package must run without it"):
+        write()
+
+
+def test_the_card_says_whether_the_validation_part_chose_the_weights():
+    assert "validation part, on which the weights were chosen" in model_card(FACTS)
+    told = model_card(replace(FACTS, metric_name=""))
+    assert "validation part, which chose no weights" in told and "(chose the weights)" not in told
+
+
+class Lengths:
+    """A model that answers with the length of a name; some inputs are too much for it."""
+
+    head = {"task": "length"}
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def read(self, path: Path) -> Any:
+        if path.name == "unreadable":
+            raise ValueError("is no image\nand more")
+        return path.name
+
+    def answer(self, items: list[Any]) -> list[dict[str, Any]]:
+        self.batches.append(len(items))
+        if "huge" in items:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2 TiB")
+        return [{"length": len(item)} for item in items]
+
+
+def test_a_bad_input_costs_only_itself():
+    model = Lengths()
+    cases = predict(model, [Path(name) for name in ("a", "unreadable", "bb", "huge", "ccc", "dd")], 2)
+    assert model.batches == [2, 2, 1, 1, 1]
+    assert [case["input"] for case in cases] == ["a", "unreadable", "bb", "huge", "ccc", "dd"]
+    assert [case.get("length") for case in cases] == [1, None, 2, None, 3, 2]
+    assert cases[1]["error"] == "is no image" and "the memory does not hold it" in cases[3]["error"]
