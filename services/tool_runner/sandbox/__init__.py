@@ -13,8 +13,8 @@ abstract sockets and signals to processes outside (6.12). No mount protects what
 so calls that set modes, owners and times answer as if done and do nothing, extended attributes and watches on files are
 refused, and so is the scheduling of other processes. What it does not stop:
 - nothing is remapped and no process is hidden: paths are the real ones, and pids and file names can be probed with
-  stat() although nothing can be opened or listed; /etc/passwd and /etc/group are the real ones. Sizes of raw files whose
-  names are guessed are told that way, and a package could know test samples again by them: at this level let `train`
+  stat() although nothing can be opened or listed; /etc/passwd and /etc/group are the real ones. Whoever guesses the
+  names of raw files learns their sizes, and a package could know test samples again by them: at this level let `train`
   runners run on a machine that does not hold the raw data;
 - Unix sockets that have a path and are open to the runner's user can be connected to, so that user must not be in a
   group such as docker; where the embedded system runs as one ordinary user at this level, the S3 server's own sockets
