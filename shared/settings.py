@@ -47,6 +47,8 @@ class Settings(BaseSettings):
     runner_classes: tuple[ToolClass, ...] = ("data", "build", "train")
     runner_uid: int = 64321
     """To which a runner that was started as root drops before it does anything."""
+    gpus: tuple[str, ...] = ()
+    """GPUs of this runner's slot, for its jobs alone: numbers, `GPU-<uuid>` or `MIG-<uuid>`; all it sees when empty."""
     isolation: str = "auto"
     """`auto` takes the strongest level that works; `bwrap`, `landlock`; `none` must be named."""
     sandbox_memory_mb: int = 8192

@@ -22,7 +22,7 @@ from services.tool_runner.masks import mask_result
 from services.tool_runner.mounts import Mounted, Mounts, code_mounts
 from services.tool_runner.packs import pack_dataset, rows_of
 from services.tool_runner.reports import report_result
-from services.tool_runner.sandbox import Finished, Level, Limits, Mount, remove_tree, run
+from services.tool_runner.sandbox import Finished, Level, Limits, Mount, find_gpus, remove_tree, run
 from services.tool_runner.seeds import area_for, seed_for
 from services.tool_runner.training import follow, remove_package, save_now_and_then
 from services.tool_runner.views import materialise_cases
@@ -54,6 +54,7 @@ class Jobs:
         self.level = level
         self.workspaces = workspaces
         self.mounts = mounts
+        self.gpus = find_gpus(context.settings.gpus)
         self._attempts: dict[str, int] = {}
         """Of the jobs that are here: a repetition within this process is the same attempt."""
         # Of a runner that was killed; its jobs start afresh.
@@ -105,7 +106,9 @@ class Jobs:
             watcher.cancel()
         if cancel.is_set() and end["outcome"] != "ok":
             end["outcome"] = "cancelled"
-        await self._end(spec, attempt, end | {"seconds": time.monotonic() - started})
+        seconds = time.monotonic() - started
+        gpu_seconds = 0.0 if spec.kind == "pack" else seconds * self.gpus.count
+        await self._end(spec, attempt, end | {"seconds": seconds, "gpu_seconds": gpu_seconds})
 
     async def on_dead(self, message: ToolCall | JobSpec, error: BaseException) -> None:
         """A job that could not be handled after all deliveries ends as lost, so that nobody waits for it."""
@@ -259,12 +262,18 @@ class Jobs:
         return await run(
             argv,
             workspace=workspace,
-            mounts=[*mounted.mounts(), *(code_mounts(settings.home, False) if ours else []), *(extra or [])],
-            env=env or {},
+            mounts=[
+                *mounted.mounts(),
+                *(code_mounts(settings.home, False) if ours else []),
+                *(extra or []),
+                *self.gpus.mounts,
+            ],
+            env=(env or {}) | self.gpus.env,
             limits=Limits(
                 seconds=spec.seconds * 1.1 + 60,
-                memory_mb=min(spec.memory_mb, settings.sandbox_memory_mb),
+                memory_mb=min(spec.memory_mb or settings.sandbox_memory_mb, settings.sandbox_memory_mb),
                 threads=settings.sandbox_cpu_threads,
+                cuda=bool(self.gpus.mounts),
             ),
             log=self._log(spec),
             level=self.level,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from services.tool_runner.mounts import Mounted
+from services.tool_runner.sandbox import find_gpus
 from services.tool_runner.views import write_build_seed
 from shared.contracts.base import AgentName
 from shared.contracts.data import ViewManifest
@@ -59,13 +60,12 @@ def seed_for(area: str, state: RunState, context: Context, mounted: Mounted) -> 
 
 def environment(context: Context) -> dict[str, Any]:
     """Facts of the machine that a core should not have to guess."""
-    gpus = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     settings = context.settings
     return {
         "cpu_threads": min(settings.sandbox_cpu_threads, os.cpu_count() or 1),
         "memory_mb": min(settings.sandbox_memory_mb, pages // 2**20),
-        "gpus": gpus,
+        "gpus": find_gpus(settings.gpus).devices,
     }
 
 

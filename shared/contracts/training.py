@@ -28,7 +28,8 @@ class JobSpec(Contract):
     inputs: dict[str, Ref] = {}
     """`predict`: package, samples (a PackList). `pack`: index."""
     seconds: float = Field(default=3600, gt=0)
-    memory_mb: int = Field(default=8192, ge=64)
+    memory_mb: int | None = Field(default=None, ge=64)
+    """Less than what the runner gives a job; None for all of that."""
 
 
 class JobStarted(Event):

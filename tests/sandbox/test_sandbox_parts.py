@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from services.tool_runner.sandbox import gpu_mounts, python_env, seccomp
+from services.tool_runner.sandbox import find_gpus, gpu_mounts, python_env, seccomp
+from shared.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -65,6 +66,55 @@ def test_gpu_parts_are_listed(tmp_path: Path) -> None:
     mounts = gpu_mounts(tmp_path)
     assert {mount.target for mount in mounts} == {f"/{name}" for name in names}
     assert all(mount.source == tmp_path / mount.target[1:] and not mount.writable for mount in mounts)
+
+
+UUIDS = ("GPU-11112222-aaaa", "GPU-33334444-bbbb")
+
+
+@pytest.fixture
+def two_gpus(tmp_path: Path) -> Path:
+    """A machine whose GPUs have their minors in another order than their PCI addresses."""
+    for address, minor, uuid in (("0000:01:00.0", 1, UUIDS[0]), ("0000:c1:00.0", 0, UUIDS[1])):
+        folder = tmp_path / "proc/driver/nvidia/gpus" / address
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(f"Model: \t NVIDIA X\nGPU UUID: \t {uuid}\nDevice Minor: \t {minor}\n")
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / "dev" / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("wanted", "devices", "env"),
+    [
+        ((), ["nvidia0", "nvidia1"], {}),
+        (("0",), ["nvidia1"], {"CUDA_VISIBLE_DEVICES": UUIDS[0]}),
+        (("1",), ["nvidia0"], {"CUDA_VISIBLE_DEVICES": UUIDS[1]}),
+        (("GPU-3333",), ["nvidia0"], {"CUDA_VISIBLE_DEVICES": UUIDS[1]}),
+        (("1", "0"), ["nvidia0", "nvidia1"], {"CUDA_VISIBLE_DEVICES": f"{UUIDS[1]},{UUIDS[0]}"}),
+        (("MIG-5555",), ["nvidia0", "nvidia1"], {"CUDA_VISIBLE_DEVICES": "MIG-5555"}),
+    ],
+)
+def test_a_slot_has_the_gpus_that_are_named(
+    two_gpus: Path, wanted: tuple[str, ...], devices: list[str], env: dict[str, str]
+) -> None:
+    found = find_gpus(wanted, two_gpus)
+    assert (found.devices, found.env, found.count) == (devices, env, len(wanted) or 2)
+    others = {mount.target for mount in found.mounts} - {f"/dev/{name}" for name in devices}
+    assert others == {"/dev/nvidiactl", "/dev/nvidia-uvm"}
+
+
+def test_a_gpu_that_is_not_there_is_refused_by_name(two_gpus: Path, tmp_path: Path) -> None:
+    for name in ("2", "GPU-9", "nvidia0"):
+        with pytest.raises(UserError, match=f"{name}.*There are: 0 \\(GPU-11112222-aaaa\\), 1"):
+            find_gpus((name,), two_gpus)
+    with pytest.raises(UserError, match="no GPU"):
+        find_gpus(("0",), tmp_path / "elsewhere")
+
+
+def test_without_a_gpu_nothing_changes(tmp_path: Path) -> None:
+    found = find_gpus((), tmp_path)
+    assert (found.mounts, found.env, found.devices, found.count) == ((), {}, [], 0)
 
 
 def test_interpreter_is_reached_over_every_link() -> None:

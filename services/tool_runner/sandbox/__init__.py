@@ -39,7 +39,7 @@ What a run leaves is a stranger's, too: results are read back as data (`shared.s
 removed by `remove_tree`, private homes of a killed runner by `sweep_homes`.
 """
 
-from services.tool_runner.sandbox.gpu import gpu_mounts
+from services.tool_runner.sandbox.gpu import Gpus, find_gpus, gpu_mounts
 from services.tool_runner.sandbox.homes import sweep_homes
 from services.tool_runner.sandbox.interpreter import PythonEnv, python_env
 from services.tool_runner.sandbox.model import Finished, Level, Limits, Mount, Outcome
@@ -49,6 +49,7 @@ from services.tool_runner.sandbox.runner import detect, run
 
 __all__ = [
     "Finished",
+    "Gpus",
     "Level",
     "Limits",
     "Mount",
@@ -56,6 +57,7 @@ __all__ = [
     "PythonEnv",
     "detect",
     "drop_root",
+    "find_gpus",
     "gpu_mounts",
     "python_env",
     "remove_tree",
