@@ -260,6 +260,6 @@ REPLICA = Replica(
     summary="ADNI: T1 MRI of the head, AD / CN / MCI, several visits a person",
     make=make,
     patients=PATIENTS,
-    megabytes={"tiny": 40, "small": 240, "layout": 60},
+    megabytes={"tiny": 40, "small": 240, "layout": 110},
     unit="people a class",
 )

@@ -207,6 +207,6 @@ REPLICA = Replica(
     summary="RadGenome-Brain MRI: sequences of the head from five sources, with a text for each image",
     make=make,
     patients=PATIENTS,
-    megabytes={"tiny": 40, "small": 250, "layout": 20},
+    megabytes={"tiny": 40, "small": 250, "layout": 30},
     unit="cases",
 )

@@ -229,6 +229,6 @@ REPLICA = Replica(
     summary="CT-RATE: chest CT of several scans and reconstructions a person, with reports",
     make=make,
     patients=PATIENTS,
-    megabytes={"tiny": 25, "small": 140, "layout": 420},
+    megabytes={"tiny": 25, "small": 140, "layout": 440},
     unit="people in training",
 )

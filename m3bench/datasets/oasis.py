@@ -137,6 +137,6 @@ REPLICA = Replica(
     summary="L2R-OASIS: T1 MRI of the head, 35 structures",
     make=make,
     patients={size: scale.labelled for size, scale in SCALES.items()},
-    megabytes={"tiny": 6, "small": 100, "layout": 12},
+    megabytes={"tiny": 6, "small": 100, "layout": 15},
     unit="labelled people",
 )

@@ -1,22 +1,22 @@
 """What the replica's files give away: nothing in names and lengths, the patient in the texture."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from m3bench.replicas import make
-
 Scan = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Scan]:
+def scans(tiny: Callable[[str], Path]) -> list[Scan]:
     """All sound scans of a replica with their pixels, without the planted copy."""
-    root = tmp_path_factory.mktemp("signal") / "data"
-    truth = json.loads(make("cc-ccii", root, patients=22, seed=11).read_text(encoding="utf-8"))
+    root = tiny("cc-ccii")
+    truth = json.loads(root.with_name(f"{root.name}.truth.json").read_text(encoding="utf-8"))
     skipped = {quirk["path"] for quirk in truth["quirks"] if quirk["quirk"] in ("corrupt_png", "duplicate_scan")}
     return [
         {
