@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from shared.contracts.training import JobProgress
+from shared.trainkit.exported import CLI
 from shared.trainkit.package import checksum_faults
 
 PACKAGE = {
     "model.safetensors",
     "config.json",
     "label_map.json",
+    "package_cli.py",
     "predict.py",
     "inference.py",
     "readers.py",
@@ -152,7 +154,7 @@ def test_template_imports_are_all_real():
     import importlib.util
 
     folder = Path(__file__).parents[2] / "templates" / "diagnosis"
-    own = {path.stem for path in folder.glob("*.py")}
+    own = {path.stem for path in folder.glob("*.py")} | {CLI.stem}
     for path in folder.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             roots = []
@@ -166,7 +168,5 @@ def test_template_imports_are_all_real():
 
 def test_exported_files_import_nothing_of_ours():
     folder = Path(__file__).parents[2] / "templates" / "diagnosis"
-    for name in ("predict.py", "inference.py", "readers.py", "model.py"):
-        assert not re.search(r"^\s*(from|import)\s+(shared|services)\b", (folder / name).read_text(), re.MULTILINE), (
-            name
-        )
+    for path in (CLI, *(folder / name for name in ("predict.py", "inference.py", "readers.py", "model.py"))):
+        assert not re.search(r"^\s*(from|import)\s+(shared|services)\b", path.read_text(), re.MULTILINE), path.name
