@@ -2,7 +2,8 @@
 
 One table for every way of running: the embedded server's users are made from it, and `python -m shared.bus --users`
 prints it for the configuration of another server. Who may read a stream may read all of it, which is why transcripts
-and results have a stream a role. All services read EVENTS: a fact holds no label of a test sample.
+and results have a stream a role. All services read EVENTS, whose facts name a test sample where the scorer hands a
+dataset back; no core is shown these but that of the role that has to mend it (`shared.agent.brief`).
 """
 
 import json
