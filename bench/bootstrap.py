@@ -13,7 +13,7 @@ import time
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from services.scorer.metrics import Cases, bootstrap
+from services.scorer.classes.metrics import Cases, bootstrap
 
 BAR_SECONDS = 5.0
 ROUNDS = 3

@@ -22,8 +22,8 @@ import numpy as np
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
-from services.scorer.copies import find_copies
-from services.scorer.lock import check_and_seal
+from services.scorer.lock.copies import find_copies
+from services.scorer.lock.seal import check_and_seal
 from services.tool_runner.looking import Looks
 from services.tool_runner.packs import pack_samples
 from shared.contracts.data import IndexMeta, IndexRow

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from services.scorer.near import Ints, Records, near
+from services.scorer.lock.near import Ints, Records, near
 from services.tool_runner.fingerprints import record_of
 from shared.looks import RECORD
 

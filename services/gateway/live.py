@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from services.gateway.items import Item
-from services.gateway.summary import duration, one_metric
+from services.gateway.summary import duration, one_metric, samples_in
 from services.gateway.waiting import reasons
 from shared.contracts.base import Event
 from shared.contracts.data import DatasetLocked, DatasetPrepared
@@ -189,4 +189,4 @@ def _told(event: Event) -> str:
 
 
 def _sizes(counts: dict[str, dict[str, int]]) -> str:
-    return ", ".join(f"{split} {sum(classes.values())}" for split, classes in counts.items())
+    return ", ".join(f"{split} {samples_in(classes)}" for split, classes in counts.items())

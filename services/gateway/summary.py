@@ -77,6 +77,11 @@ def _refused(candidates: Iterable[Candidate]) -> str:
     return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in by_reason.items())
 
 
+def samples_in(classes: Mapping[str, int]) -> int:
+    """Samples of a side: those under `all` where classes cannot tell (none, or several a sample), else their sum."""
+    return classes.get("all") or sum(classes.values())
+
+
 def _plan_line(planned: TaskPlanned) -> str:
     plan = planned.plan
     words = [f"{plan.task}, {plan.dimensions}D {plan.modality}", plan.anatomy, f"metric {plan.metric}"]
@@ -97,7 +102,7 @@ def _split(state: RunState) -> Iterable[tuple[str, str]]:
                 classes = counts.counts[split]
                 by_class = ", ".join(f"{name} {number}" for name, number in classes.items() if name != "all")
                 patients = counts.patients.get(split, 0)
-                text = f"{sum(classes.values())} samples of {patients} patients"
+                text = f"{samples_in(classes)} samples of {patients} patients"
                 yield f"  {split}", f"{text} ({by_class})" if by_class else text
     if state.prepared:
         meta = state.prepared.meta

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from pydantic import JsonValue
 
-from services.scorer.lock import Sealed
-from services.scorer.metrics import Interval, Ints
+from services.scorer.lock.seal import Sealed
+from services.scorer.patients import Interval, Ints
 from shared.contracts.data import IndexMeta, IndexRow
 from shared.contracts.scoring import Control, Gate, Metric
 from shared.store import Store

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.scorer.controls import strongest
 from services.scorer.names import canonical
 from shared.contracts.data import LeakageReport
 from shared.contracts.runs import AcceptableRange, Level
@@ -73,6 +72,10 @@ def alarm(
         f"Leak report: {checks}. Permutation p = {p}."
     )
     return Gate(name="alarm", passed=True, evidence=text)
+
+
+def strongest(found: Sequence[Control]) -> Control | None:
+    return max(found, key=lambda control: control.value, default=None)
 
 
 def figure(acceptable: AcceptableRange, metric: Metric | None, others: Sequence[Metric]) -> float | None:

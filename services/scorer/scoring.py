@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from services.scorer import diagnosis, reports, segmentation
+from services.scorer.classes import diagnosis
 from services.scorer.findings import DRAWS, Asked, Measure
 from services.scorer.levels import Verdict, alarm, decide
-from services.scorer.lock import Sealed
-from services.scorer.metrics import METHOD
+from services.scorer.lock.seal import Sealed
+from services.scorer.masks import segmentation
+from services.scorer.patients import METHOD
+from services.scorer.texts import reports
 from shared.contracts.base import TaskKind
 from shared.contracts.data import TOLD_CHECKS, DatasetLocked, DatasetPrepared
 from shared.contracts.runs import AcceptableRange

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from services.scorer.complete import MAX_VALUE
-from services.scorer.copies import find_copies
-from services.scorer.lock import Sealed, check_and_seal, read_index
-from services.scorer.mask_reader import damage
+from services.scorer.answers import MAX_BYTES
+from services.scorer.lock.complete import MAX_VALUE
+from services.scorer.lock.copies import find_copies
+from services.scorer.lock.seal import Sealed, check_and_seal, read_index
+from services.scorer.masks.reader import damage
 from services.scorer.names import METRICS, canonical
-from services.scorer.predictions import MAX_BYTES
 from services.scorer.scoring import score
 from shared.bus import Bus
 from shared.contracts.base import SEGMENTATIONS, AgentName, Event, TaskKind

@@ -19,6 +19,7 @@ from shared.contracts.data import PackedSample, PackList, ViewManifest
 from shared.errors import ToolBroken
 from shared.store import Store
 from shared.store.client import THREADS
+from shared.trainkit.indexrules import counted_as
 
 
 def read_view(manifest: Ref, store: Store) -> ViewManifest:
@@ -77,8 +78,7 @@ def write_build_seed(view: ViewManifest, folder: Path) -> None:
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     patients: defaultdict[str, set[str]] = defaultdict(set)
     for row in view.rows:
-        names = (row.label,) if isinstance(row.label, str) else row.label or ("all",)
-        counts[row.split].update(names)
+        counts[row.split].update(counted_as(row.label))
         patients[row.split].add(row.patient)
     how_many = {
         "samples": {split: dict(sorted(found.items())) for split, found in counts.items()},

@@ -1,15 +1,19 @@
 """What is looked at before a training starts: all of it at once, with sample ids, and nothing is written."""
 
+import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from shared.trainkit.index import labels_of
+from shared.trainkit.indexrules import labels_of, several_labels
 
 Row = Mapping[str, Any]
 _SHOWN = 20
+_ENOUGH = 16
+"""Samples from which on a column with two values is no label by mere chance."""
 
 
 @dataclass(frozen=True)
@@ -64,29 +68,75 @@ def split_problems(rows: Sequence[Row], index: str) -> list[Problem]:
 
 
 def label_problems(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
-    """Labels that the label map does not hold, rows without one, splits in which one class only is left."""
+    """Labels that the label map does not hold, rows without one, splits in which nothing can be told apart."""
     problems = []
-    several = any(isinstance(row["label"], list | tuple) and len(row["label"]) != 1 for row in rows)
+    several = several_labels(rows)
     for row in rows:
-        found = labels_of(row)
+        found, sample = labels_of(row), str(row["sample_id"])
         if row["label"] is None:
-            problems.append(Problem(str(row["sample_id"]), "has no label"))
+            problems.append(Problem(sample, "has no label"))
+        elif several and isinstance(row["label"], str):
+            problems.append(Problem(sample, "has its label as a text, others have lists; all rows must be alike"))
+        problems += [Problem(sample, f"lists {label!r} twice") for label, n in Counter(found).items() if n > 1]
         problems += [
-            Problem(
-                str(row["sample_id"]), f"has the label {label!r}, which is not in the label map ({', '.join(names)})"
-            )
+            Problem(sample, f"has the label {label!r}, which is not in the label map ({', '.join(names)})")
             for label in found
             if label not in names
         ]
-    if len(names) < 2 and not several:
+    if several:
+        return problems + _one_sided(rows, names)
+    if len(names) < 2:
         problems.append(Problem("label map", f"names {len(names)} class; a diagnosis needs at least two"))
-    for split in () if several else ("train", "val"):
+    for split in ("train", "val"):
         present = {label for row in rows if row["split"] == split for label in labels_of(row)}
         if len(present) == 1:
             problems.append(
                 Problem(f"split {split}", f"holds the class {present.pop()!r} only; nothing can be told apart")
             )
     return problems
+
+
+def one_sided(rows: Iterable[Row], names: Iterable[str]) -> dict[str, str]:
+    """Label -> "no" or "every", of labels that no or every row has: nothing can be learned or measured of them."""
+    held = [frozenset(labels_of(row)) for row in rows]
+    times = {name: sum(name in labels for labels in held) for name in names}
+    return {
+        name: "every" if many and many == len(held) else "no" for name, many in times.items() if many in (0, len(held))
+    }
+
+
+def _one_sided(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
+    problems = [] if names else [Problem("label map", "names no label")]
+    sides = {split: [row for row in rows if row["split"] == split] for split in ("train", "val")}
+    for label, how in one_sided(sides["train"], names).items() if sides["train"] else ():
+        text = f"{how} row has the label {label!r}: nothing can be told apart; leave it out of the label map"
+        problems.append(Problem("split train", text))
+    if names and sides["val"] and len(one_sided(sides["val"], names)) == len(names):
+        problems.append(
+            Problem("split val", "there is no label that some rows have and others lack: give it more rows")
+        )
+    return problems
+
+
+def repeats_labels(given: Sequence[object], labels: Sequence[Collection[str]]) -> bool:
+    """Whether a column (JSON values, one a sample) tells what its samples' several labels are: one of them, by a value
+    for its presence and another for its absence, or all of them as a list or a text with separators."""
+    texts = [json.dumps(value, sort_keys=True) for value in given]
+    if len(set(texts)) == 2 and len(texts) >= _ENOUGH:
+        ones = [text == texts[0] for text in texts]
+        for name in {name for held in labels for name in held}:
+            if len({one == (name in held) for one, held in zip(ones, labels, strict=True)}) == 1:
+                return True
+    words = [_words(value) for value in given]
+    alike = all(found == {name.lower() for name in held} for found, held in zip(words, labels, strict=True))
+    return alike and len({frozenset(held) for held in labels}) > 1
+
+
+def _words(value: object) -> set[str]:
+    parts = (
+        value if isinstance(value, list | tuple) else re.split(r"[|,;/]", value) if isinstance(value, str) else ["?"]
+    )
+    return {str(part).strip().lower() for part in parts} - {""}
 
 
 def value_problems(values: Mapping[str, int]) -> list[Problem]:

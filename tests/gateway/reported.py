@@ -39,6 +39,24 @@ def diagnosis_cases(names: tuple[str, ...] = DIAGNOSES, prefix: str = "held-out"
     return tuple(cases)
 
 
+def label_cases(names: tuple[str, ...] = DIAGNOSES, prefix: str = "held-out") -> tuple[Case, ...]:
+    """30 cases of which up to 3 labels hold: 5 wrong in one label, 1 without an answer."""
+    dice = random.Random(4)
+    cases = []
+    for place in range(30):
+        truth = tuple(name for number, name in enumerate(names) if place % (number + 2) == 0)
+        sample = {"sample_id": f"{prefix}-{place}", "patient": f"p{place // 2}", "label": truth}
+        if place == 29:
+            cases.append(Case(**sample, failed="unreadable header"))
+            continue
+        chances = {name: dice.uniform(0.6, 0.98) if name in truth else dice.uniform(0.02, 0.4) for name in names}
+        if place % 6 == 5 or place == 4:
+            chances[names[2]] = 1 - chances[names[2]]
+        said = tuple(name for name in names if chances[name] >= 0.5)
+        cases.append(Case(**sample, predicted=said, probabilities=chances))
+    return tuple(cases)
+
+
 def mask_cases(names: tuple[str, ...] = ORGANS) -> tuple[Case, ...]:
     dice = random.Random(5)
     cases = []
@@ -130,6 +148,15 @@ def diagnosis(**changed: Any) -> Facts:
     bins = (Bin(up_to=0.6, n=4, probability=0.55, right=0.5), Bin(up_to=1.0, n=26, probability=0.9, right=0.85))
     details = Details(labels=DIAGNOSES, cases=diagnosis_cases(), why=("beats all controls",), calibration=bins)
     return Facts.of(events(**changed), details=details, progress=progress(), shares=(share(),))
+
+
+def several_labels(cases: tuple[Case, ...] = (), labels: tuple[str, ...] = DIAGNOSES, **changed: Any) -> Facts:
+    bins = (Bin(up_to=0.4, n=50, probability=0.2, right=0.1), Bin(up_to=1.0, n=37, probability=0.8, right=0.9))
+    details = Details(
+        labels=labels, cases=cases or label_cases(), why=("beats all controls",), calibration=bins, multi_label=True,
+        rules=("Several labels may hold of a sample.",),
+    )  # fmt: skip
+    return Facts.of(events(**changed), details=details, progress=progress())
 
 
 def segmentation(**changed: Any) -> Facts:

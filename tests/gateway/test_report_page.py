@@ -65,6 +65,7 @@ def read(told: str) -> _Reader:
     [
         *(reported.diagnosis(), reported.segmentation(), reported.diagnosis(gate_fails=True)),
         *(reported.seen(reported.diagnosis()), reported.seen(reported.segmentation())),
+        reported.seen(reported.several_labels()),
     ],
 )
 def test_the_page_is_well_formed_and_loads_nothing(facts: Facts) -> None:
@@ -73,7 +74,13 @@ def test_the_page_is_well_formed_and_loads_nothing(facts: Facts) -> None:
     assert not re.search(r"https?:|//|url\(|@import|<script|<link", re.sub(r"base64,[^\"]+", "", told))
 
 
-@pytest.mark.parametrize("facts", [reported.diagnosis(), reported.segmentation(), reported.seen(reported.diagnosis())])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        *(reported.diagnosis(), reported.segmentation(), reported.several_labels()),
+        reported.seen(reported.diagnosis()),
+    ],
+)
 def test_the_page_says_all_that_the_text_says(facts: Facts) -> None:
     words = " ".join("".join(f"{one} " for one in read(page(facts)).words).split())
     for line in text(facts, width=10_000).splitlines():
@@ -126,7 +133,7 @@ def test_a_segmentation_is_drawn() -> None:
 
 
 def test_every_place_lies_inside_its_drawing() -> None:
-    for facts in (reported.diagnosis(), reported.segmentation()):
+    for facts in (reported.diagnosis(), reported.segmentation(), reported.several_labels()):
         for figure in drawings(facts):
             width, height = map(float, re.findall(r'viewBox="0 0 (\S+) (\S+)"', figure.svg)[0])
             for axis, bound in (("x", width), ("y", height)):

@@ -2,13 +2,15 @@
 
 import json
 
+from services.gateway.report.card import card
 from services.gateway.report.facts import Details, Facts
-from services.gateway.report.page import drawings
+from services.gateway.report.page import drawings, page
 from services.gateway.report.text import text
-from services.scorer.copies import SPLITS
-from services.scorer.lock import check_and_seal
+from services.scorer.lock.copies import SPLITS
+from services.scorer.lock.seal import check_and_seal
 from services.scorer.scoring import score
 from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexRow, PackedSample, PackList
+from shared.contracts.scoring import RunScored
 from tests.gateway import reported
 
 LABELS = reported.DIAGNOSES
@@ -51,3 +53,55 @@ def test_what_the_scorer_notes_of_a_diagnosis_is_what_the_report_shows() -> None
     assert "sample patient no answer test11 test11 unreadable header" in words
     assert "2 answered wrong. sample patient truth answer probability test1 test1 pneumonia normal 0.450" in words
     assert details.why
+
+
+def test_several_labels_are_shown_each_by_itself() -> None:
+    names = ("effusion", "mass", reported.HOSTILE)
+    told = [event for _, event in reported.events()]
+    prepared = next(event for event in told if isinstance(event, DatasetPrepared))
+    prepared = prepared.model_copy(update={"meta": prepared.meta.model_copy(update={"label_names": names})})
+    locked = next(event for event in told if isinstance(event, DatasetLocked))
+    held = ((names[0],), (), names[:2], (names[2],), (), (names[1],))
+    rows = [
+        IndexRow(sample_id=name, patient=name, label=held[place % 6], files=(name,), split=side)
+        for side in SPLITS
+        for place in range(12)
+        for name in [f"{side}{place}"]
+    ]
+    packs = []
+    for row in rows:
+        pack = reported.OTHER.model_copy(update={"bucket": "sealed" if row.split == "test" else "data"})
+        packs.append(PackedSample(sample_id=row.sample_id, pack=pack, files=("x",)))
+    sealed = check_and_seal(rows, prepared.meta, PackList(samples=tuple(packs)))
+    assert sealed.problems == {}
+    cases: dict[str, object] = {"test11": {"error": "unreadable header"}}
+    for row in sealed.test[:11]:
+        cases[row.sample_id] = {"probabilities": {name: 0.8 if name in (row.label or ()) else 0.1 for name in names}}
+    # Of test0 the effusion is missed, of test1 a mass is made up: the surer mistake.
+    cases["test0"] = {"probabilities": dict(zip(names, (0.3, 0.2, 0.1), strict=True))}
+    cases["test1"] = {"probabilities": dict(zip(names, (0.2, 0.9, 0.1), strict=True))}
+    found = score(
+        sealed, prepared, locked.model_copy(update={"manifest_sha256": sealed.manifest_sha256}), "auc_macro", None,
+        json.dumps({"multi_label": True, "cases": cases}).encode(), store=None,  # type: ignore[arg-type]
+    )  # fmt: skip
+    details = Details.model_validate_json(json.dumps(found.details))
+    scored = next(event for event in told if isinstance(event, RunScored))
+    scored = scored.model_copy(update={"per_class": found.per_class, "metric": found.metric, "others": found.others})
+    locked = locked.model_copy(update={"counts": sealed.counts})
+    changed = {"RunScored": scored, "DatasetLocked": locked}
+    facts = Facts.of([(number, changed.get(event.kind, event)) for number, event in reported.events()], details=details)
+    assert [figure.title for figure in drawings(facts)] == ["ROC curves", "Reliability"]
+    caption = drawings(facts)[0].caption
+    assert caption.startswith("Each label by itself on 11 test cases. mass AUC 0.") and "1 case without" in caption
+    assert "up to 0.9: 2 answers" not in caption and "answers, 1.000 hold" in drawings(facts)[1].caption
+    words = " ".join(text(facts, width=300).split())
+    assert "label has it, found has it, missed lacks it, claimed lacks it, left has it, no answer" in words
+    assert "effusion 3 1 0 7 0 of 1" in words and "mass 3 0 1 7 1 of 1" in words
+    assert "accuracy counts a sample as right only where all its labels are" in words
+    assert "test 12 30 effusion 4, mass 4," not in words and "test 12 15 effusion 4, mass 4," in words
+    assert "2 answered wrong in one label or more." in words
+    assert "test1 test1 none mass mass 0.900 test0 test0 effusion none effusion 0.300" in words
+    assert "12 worst 0.000 test11 test11" in words and "2 worst 0.100 test1 test1" in words
+    told_page = page(reported.seen(facts))
+    assert "<script>" not in told_page and "least probability of what is true of a label 0.100" in told_page
+    assert "test1" not in card(facts) and "effusion: n 4, auc" in card(facts).replace("\\", "")

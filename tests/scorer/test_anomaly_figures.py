@@ -10,10 +10,10 @@ from mask_files import OBLIQUE, nifti, png
 from sklearn.metrics import roc_auc_score
 
 from services.scorer.findings import Asked, Findings
-from services.scorer.lesions import count_lesions
-from services.scorer.lock import Sealed, check_and_seal
-from services.scorer.pixel_scores import BINS, BadScores, bins_of, pooled_auc, tally_scores
-from services.scorer.segmentation import measure
+from services.scorer.lock.seal import Sealed, check_and_seal
+from services.scorer.masks.lesions import count_lesions
+from services.scorer.masks.pixel_scores import BINS, BadScores, bins_of, pooled_auc, tally_scores
+from services.scorer.masks.segmentation import measure
 from services.tool_runner.packs import pack_samples
 from shared.contracts.data import IndexMeta, IndexRow
 from shared.maskfile import MaskHeader

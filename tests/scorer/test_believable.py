@@ -4,14 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from bench.coverage import covered, kinds
-from services.scorer import calibration
-from services.scorer.diagnosis import measure
+from services.scorer.classes import calibration
+from services.scorer.classes.diagnosis import BY_PATIENT, measure
+from services.scorer.classes.metrics import Cases
 from services.scorer.findings import Asked, Findings
 from services.scorer.levels import Verdict, decide
-from services.scorer.lock import check_and_seal
-from services.scorer.metrics import Cases, over_patients
+from services.scorer.lock.seal import check_and_seal
+from services.scorer.patients import over_patients
 from shared.contracts.base import Ref
 from shared.contracts.data import IndexMeta, IndexRow, PackedSample, PackList
 
@@ -67,6 +69,17 @@ def test_controls_catch_what_learned_nothing_and_say_which_did(metric: str) -> N
         assert found.permutation_p is not None and found.permutation_p > 0.05, name
     constant = scored(nothing["predicts a constant"], TRUTH, PATIENTS, metric)
     assert constant.permutation_p == 1.0
+
+
+def test_beside_the_samples_stand_the_patients_where_theirs_agree() -> None:
+    found = {one.name: one for one in scored(GOOD, TRUTH, PATIENTS).figures}[BY_PATIENT]
+    means = GOOD.reshape(60, 2).mean(axis=1)
+    assert found.value == pytest.approx(roc_auc_score(TRUTH[::2], means))
+    assert (found.n, found.patients) == (60, 60) and found.low <= found.value <= found.high
+    differing = TRUTH.copy()
+    differing[0] = 1 - differing[0]
+    for truth, patients in ((differing, PATIENTS), (TRUTH, np.arange(120))):
+        assert BY_PATIENT not in {one.name for one in scored(GOOD, truth, patients).figures}
 
 
 def test_the_same_predictions_scored_twice_give_the_same_numbers() -> None:

@@ -5,11 +5,7 @@ Of every class two test patients in twenty look like the other one, so no model 
 """
 
 import asyncio
-import json
-import os
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from PIL import Image
-from real_scoring import ROOT, Scored, Scoring
+from real_scoring import Scored, Scoring
+from real_training import train
 
 from shared.contracts.data import IndexMeta, IndexRow
 from shared.trainkit.package import checksums
@@ -61,32 +58,6 @@ def pictures(folder: Path) -> list[IndexRow]:
 def shuffled(rows: list[IndexRow]) -> list[IndexRow]:
     """Half of each class gets the other label, so that the labels tell nothing of the pictures."""
     return [row.model_copy(update={"label": LABELS[number // 2 % 2]}) for number, row in enumerate(rows)]
-
-
-def train(folder: Path, data: Path, rows: list[IndexRow]) -> Path:
-    """The diagnosis template on the rows, bound by its epochs; returns the package."""
-    shutil.copytree(ROOT / "templates" / "diagnosis", folder, ignore=shutil.ignore_patterns("__pycache__", "cache"))
-    lines = "".join(f"{row.model_dump_json()}\n" for row in rows if row.split != "test")
-    (folder / "train_index.jsonl").write_text(lines)
-    (folder / "label_map.json").write_text(json.dumps({"names": LABELS}))
-    text = (folder / "config.yaml").read_text()
-    edits = {
-        "input_shape: auto": "input_shape: [32, 32]", "flip_axes: auto": "flip_axes: []", "width: 16": "width: 8",
-        "epochs: 40": "epochs: 6", "patience: 15": "patience: 0", "batch_size: 8": "batch_size: 16",
-        "train_seconds: 600": "train_seconds: null", "dropout: 0.2": "dropout: 0.0",
-    }  # fmt: skip
-    for old, new in edits.items():
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    (folder / "config.yaml").write_text(text)
-    environment = {
-        "PATH": os.environ["PATH"], "HOME": "/nonexistent", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT), "M3_DATA": str(data), "M3_WORKSPACE": str(folder),
-    }  # fmt: skip
-    command = [sys.executable, "train.py", "--config", "config.yaml"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return folder / "package"
 
 
 BLIND = """
@@ -132,7 +103,8 @@ def outcomes(real_scoring: Scoring, tmp_path_factory: pytest.TempPathFactory) ->
     rows = pictures(data)
     with ThreadPoolExecutor(2) as pool:
         trained = [
-            pool.submit(train, folder / name, data, of) for name, of in (("honest", rows), ("off", shuffled(rows)))
+            pool.submit(train, folder / name, data, of, LABELS)
+            for name, of in (("honest", rows), ("off", shuffled(rows)))
         ]
     honest, off = (one.result() for one in trained)
     packages = {

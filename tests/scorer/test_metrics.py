@@ -11,8 +11,9 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from services.scorer.controls import controls, strongest
-from services.scorer.metrics import METRICS, Cases, bootstrap, draw_values, per_class, permute, value
+from services.scorer.classes.controls import controls
+from services.scorer.classes.metrics import METRICS, Cases, bootstrap, draw_values, per_class, permute, value
+from services.scorer.levels import strongest
 from services.scorer.names import canonical
 
 NAMES = ("a", "b", "c", "d")

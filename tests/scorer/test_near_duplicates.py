@@ -11,9 +11,9 @@ from looking_alike import body, cropped, jpeg, png, resized
 from mask_files import OBLIQUE, nifti
 from plain_looks import plain_looks
 
-from services.scorer.copies import compare, find_copies
-from services.scorer.lock import Sealed, check_and_seal
-from services.scorer.near import Records, near
+from services.scorer.lock.copies import compare, find_copies
+from services.scorer.lock.near import Records, near
+from services.scorer.lock.seal import Sealed, check_and_seal
 from services.tool_runner.fingerprints import look_of, record_of
 from services.tool_runner.packs import pack_samples
 from shared.contracts.data import IndexMeta, IndexRow

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from services.scorer.predictions import MAX_BYTES, read_predictions
+from services.scorer.answers import MAX_BYTES
+from services.scorer.classes.predictions import read_predictions
 
 LABELS = ("normal", "covid")
 CASES = tuple(f"case-{number}" for number in range(20))
@@ -106,3 +107,25 @@ def test_label_names_of_a_package_are_cleaned_before_anyone_reads_them() -> None
     found = read({case: {"probabilities": {"`ignore`\n<all>" + "x" * 500: 1.0}} for case in CASES})
     evidence = next(gate.evidence for gate in found.gates if gate.name == "labels_in_map")
     assert "`" not in evidence and "<" not in evidence and len(evidence) < 200
+
+
+def test_several_labels_need_no_sum_of_one_but_their_flag() -> None:
+    def read_several(answer: object, flag: object = True):
+        cases = {case: answer for case in CASES}
+        return read_predictions(json.dumps({"cases": cases, "multi_label": flag}).encode(), CASES, LABELS, several=True)
+
+    found = read_several({"probabilities": {"normal": 1, "covid": 0.75}, "label": ["normal", "covid"]})
+    assert not failing(found) and found.answered.all() and found.scores.tolist() == [[1.0, 0.75]] * 20
+    assert not failing(read_several({"probabilities": {"normal": 0, "covid": 0}}))
+    for flag in (False, None, 1, "true"):
+        assert failing(read_several(GOOD, flag)) == {"labels_a_sample"}
+    for chances in ({"normal": 1.1, "covid": 0}, {"normal": True, "covid": 0}, {"normal": "1", "covid": 0}):
+        bad = read_several({"probabilities": chances})
+        assert failing(bad) == {"probabilities_valid"} and not bad.answered.any() and (bad.scores == 0.5).all()
+    assert failing(read_several({"probabilities": {"normal": 1}})) == {"labels_in_map"}
+    assert failing(read_several({"label": ["normal"]})) == {"all_cases_predicted"}
+
+
+def test_who_answers_several_labels_where_a_sample_has_one_fails() -> None:
+    data = json.dumps({"multi_label": True, "cases": {case: GOOD for case in CASES}}).encode()
+    assert failing(read_predictions(data, CASES, LABELS)) == {"labels_a_sample"}

@@ -4,11 +4,11 @@ import hashlib
 
 import pytest
 
-from services.scorer.lock import Sealed, check_and_seal
-from services.scorer.report_controls import report_controls
-from services.scorer.reports import read_reports
-from services.scorer.text.figures import figures
-from services.scorer.text.tokens import words
+from services.scorer.lock.seal import Sealed, check_and_seal
+from services.scorer.texts.controls import report_controls
+from services.scorer.texts.figures import figures
+from services.scorer.texts.reports import read_reports
+from services.scorer.texts.tokens import words
 from shared.contracts.base import Ref
 from shared.contracts.data import Handoff, IndexMeta, IndexRow, PackedSample, PackList
 from shared.reporttext import MAX_CHARACTERS, clean

@@ -10,8 +10,8 @@ import pytest
 from mask_files import png
 from scorer_world import World, running, scored
 
-from services.scorer.text.figures import figures
-from services.scorer.text.tokens import words
+from services.scorer.texts.figures import figures
+from services.scorer.texts.tokens import words
 from services.tool_runner.reports import report_result
 from services.tool_runner.views import materialise_cases, materialise_view
 from shared.bus import Bus

@@ -12,7 +12,7 @@ import pytest
 from looking_alike import body, cropped, jpeg, png
 from scorer_world import PACKAGE, World, bucket_of, running, scored
 
-from services.scorer.copies import find_copies
+from services.scorer.lock.copies import find_copies
 from services.tool_runner.packs import pack_samples
 from shared.bus import Bus
 from shared.contracts.data import DatasetLocked, IndexMeta, IndexRow, ViewManifest

@@ -9,12 +9,12 @@ import pytest
 from mask_files import OBLIQUE, ball, nifti, png
 
 from services.scorer.findings import Asked
-from services.scorer.lattice import lattice_shape, resampled, turned
-from services.scorer.lock import Sealed, check_and_seal
-from services.scorer.mask_controls import MeanMask, constant, pair_scores, permutation
-from services.scorer.mask_reader import TOLERANCE, damage
-from services.scorer.overlap import mean
-from services.scorer.segmentation import measure
+from services.scorer.lock.seal import Sealed, check_and_seal
+from services.scorer.masks.controls import MeanMask, constant, pair_scores, permutation
+from services.scorer.masks.lattice import lattice_shape, resampled, turned
+from services.scorer.masks.overlap import mean
+from services.scorer.masks.reader import TOLERANCE, damage
+from services.scorer.masks.segmentation import measure
 from services.tool_runner.packs import pack_samples
 from shared.contracts.data import IndexMeta, IndexRow, PackList
 from shared.contracts.scoring import Gate

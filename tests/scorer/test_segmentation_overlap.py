@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from services.scorer.metrics import dealt
-from services.scorer.overlap import Overlaps, dice, interval, mean, per_structure, tally
+from services.scorer.masks.overlap import Overlaps, dice, interval, mean, per_structure, tally
+from services.scorer.patients import dealt
 
 NAN = float("nan")
 
@@ -14,7 +14,7 @@ def test_voxels_are_counted_slab_by_slab_whatever_the_layout(monkeypatch: pytest
     truth, answer = rng.integers(0, 4, (2, 9, 11, 13)).astype(np.uint8)
     expected = [[(truth == s).sum(), (answer == s).sum(), ((truth == s) & (answer == s)).sum()] for s in (1, 2, 3)]
     for size in (1 << 22, 100, 1):
-        monkeypatch.setattr("services.scorer.overlap._CHUNK", size)
+        monkeypatch.setattr("services.scorer.masks.overlap._CHUNK", size)
         for order in "CF":
             assert np.array(tally(truth, np.asarray(answer, order=order), 3)).T.tolist() == expected
 

@@ -11,7 +11,7 @@ import pytest
 from mask_files import OBLIQUE, ball, nifti
 from scorer_world import World, bucket_of, running, scored
 
-from services.scorer.copies import find_copies
+from services.scorer.lock.copies import find_copies
 from services.tool_runner.packs import pack_samples
 from services.tool_runner.views import materialise_cases, materialise_view
 from shared.bus import Bus

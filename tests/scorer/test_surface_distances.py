@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mask_files import ball
 
-from services.scorer import surface
+from services.scorer.masks import surface
 
 SPACINGS = [(1.0, 1.0, 1.0), (0.7, 0.7, 5.0), (3.0, 1.0, 0.5)]
 

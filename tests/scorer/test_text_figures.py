@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from services.scorer.names import METRICS, canonical
-from services.scorer.text.figures import figures
-from services.scorer.text.meteor import align
-from services.scorer.text.ngrams import bleu, bleu_counts
-from services.scorer.text.rouge import longest_common, rouge_l
-from services.scorer.text.stem import stem
-from services.scorer.text.tokens import MOST, words
+from services.scorer.texts.figures import figures
+from services.scorer.texts.meteor import align
+from services.scorer.texts.ngrams import bleu, bleu_counts
+from services.scorer.texts.rouge import longest_common, rouge_l
+from services.scorer.texts.stem import stem
+from services.scorer.texts.tokens import MOST, words
 
 PAIRS = (
     (

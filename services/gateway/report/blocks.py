@@ -70,6 +70,11 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
+def labelled(label: str | Sequence[str] | None) -> str:
+    """A class by its name; several labels in a row, or that there is none."""
+    return label if isinstance(label, str) else ", ".join(label or ()) or "none"
+
+
 def values(found: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {_value(value)}" for name, value in _flat(found))
 

@@ -1,6 +1,6 @@
 """Single cases: those without an answer, those answered worst. They name test samples, for whoever owns the data."""
 
-from services.gateway.report.blocks import Section, Table, number, section
+from services.gateway.report.blocks import Section, Table, labelled, number, section
 from services.gateway.report.chosen import chosen, measure
 from services.gateway.report.facts import Case, Facts
 
@@ -25,14 +25,14 @@ def cases(facts: Facts) -> Section | None:
         )
     if not any(case.label is not None for case in found):
         return section(TITLE, head, _looked_at(facts), unanswered)
-    wrong = sorted(
-        (case for case in found if case.label is not None and case.predicted not in (None, case.label)),
-        key=lambda case: -case.probabilities.get(case.predicted or "", 0.0),
-    )
-    told = f"{len(wrong)} answered wrong" + (f", the {_SHOWN} surest of them below." if len(wrong) > _SHOWN else ".")
-    table = Table(
-        tuple(_wrong(case) for case in wrong[:_SHOWN]), ("sample", "patient", "truth", "answer", "probability")
-    )
+    labels = facts.details.labels
+    answered = [case for case in found if case.predicted is not None]
+    wrong = [case for case in answered if any(case.holds(one) != case.says(one) for one in labels)]
+    wrong.sort(key=lambda case: -_mistake(facts, case)[1])
+    told = f"{len(wrong)} answered wrong" + (" in one label or more" if facts.details.multi_label else "")
+    told += f", the {_SHOWN} surest of them below." if len(wrong) > _SHOWN else "."
+    last = "surest mistake" if facts.details.multi_label else "probability"
+    table = Table(tuple(_wrong(facts, case) for case in wrong[:_SHOWN]), ("sample", "patient", "truth", "answer", last))
     return section(TITLE, head, _looked_at(facts), unanswered, told, table)
 
 
@@ -59,10 +59,18 @@ def _looked_at(facts: Facts) -> Table:
     return Table(rows, ("case", "chosen as", measure(facts), "sample", "patient"))
 
 
-def _wrong(case: Case) -> tuple[str, ...]:
-    probability = case.probabilities.get(case.predicted or "")
-    shown = "-" if probability is None else number(probability)
-    return (case.sample_id, case.patient, case.label or "", case.predicted or "", shown)
+def _wrong(facts: Facts, case: Case) -> tuple[str, ...]:
+    label, sure = _mistake(facts, case)
+    shown = f"{label} {number(case.probabilities.get(label, 0.0))}" if facts.details.multi_label else number(sure)
+    return (case.sample_id, case.patient, labelled(case.label), labelled(case.predicted), shown)
+
+
+def _mistake(facts: Facts, case: Case) -> tuple[str, float]:
+    """The label in which a case was answered wrong and surest, and how sure."""
+    if isinstance(case.predicted, str):
+        return case.predicted, case.probabilities.get(case.predicted, 0.0)
+    wrong = [label for label in facts.details.labels if case.holds(label) != case.says(label)]
+    return max(((label, 1 - case.of_truth(label)) for label in wrong), key=lambda one: one[1], default=("", 0.0))
 
 
 def _masks(found: list[Case]) -> Table:

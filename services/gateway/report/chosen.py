@@ -50,7 +50,8 @@ def measure(facts: Facts) -> str:
     if task in SEGMENTATIONS:
         return "dice"
     if task == "diagnosis":
-        return "probability of the truth"
+        least = "least probability of what is true of a label"
+        return least if facts.details.multi_label else "probability of the truth"
     return facts.state.scored.metric.name if facts.state.scored and facts.state.scored.metric else "figure"
 
 
@@ -60,6 +61,8 @@ def merit(facts: Facts, case: Case) -> float | None:
         return case.dice
     if case.failed:
         return 0.0
+    if isinstance(case.label, tuple):
+        return min((case.of_truth(label) for label in facts.details.labels), default=None)
     if case.label is not None:
         return case.probabilities.get(case.label, 0.0)
     return case.figures.get(measure(facts))

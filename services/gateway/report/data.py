@@ -2,6 +2,7 @@
 
 from services.gateway.report.blocks import Section, Table, counted, listed, pairs, section
 from services.gateway.report.facts import Facts
+from services.gateway.summary import samples_in
 from shared.contracts.data import TOLD_CHECKS, DatasetPrepared
 
 _SIDES = ("train", "val", "test")
@@ -55,7 +56,7 @@ def sides(facts: Facts) -> tuple[tuple[str, ...], ...]:
     return tuple(
         (
             side,
-            str(sum(known.counts[side].values())),
+            str(samples_in(known.counts[side])),
             str(known.patients.get(side, 0)),
             ", ".join(f"{name} {many}" for name, many in known.counts[side].items() if name != "all"),
         )

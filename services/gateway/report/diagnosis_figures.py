@@ -13,14 +13,15 @@ _CURVES = len(COLOURS)
 _CALIBRATION = ("brier", "ece")
 _TENTHS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _NONE = "no answer"
+_RIGHT = "share of answers that are right"
 _LETTER = 7.2
 """About as wide as a letter is."""
 
 
 def figures(facts: Facts) -> Iterable[Figure]:
     labels = facts.details.labels
-    cases = [case for case in facts.details.cases if case.label in labels]
-    if cases and len(labels) <= _CLASSES:
+    cases = [case for case in facts.details.cases if isinstance(case.label, tuple) or case.label in labels]
+    if cases and len(labels) <= _CLASSES and not facts.details.multi_label:
         yield _confusion(labels, cases)
     answered = [case for case in cases if case.probabilities]
     if answered:
@@ -73,7 +74,8 @@ def _roc(facts: Facts, labels: Sequence[str], cases: Sequence[Case], unanswered:
     # The weakest are what a reader has to know of.
     curves.sort(key=lambda one: known.get(one[0], {}).get("auc", 2.0))
     shown, side = curves[:_CURVES], 300.0
-    drawing = Drawing(34 + side + 60 + 20 * len(shown), "ROC curves, one class against the rest")
+    what = "each label by itself" if facts.details.multi_label else "one class against the rest"
+    drawing = Drawing(34 + side + 60 + 20 * len(shown), f"ROC curves, {what}")
     axes = Axes(drawing, 52, 34, side, side, (0, 1), (0, 1))
     axes.frame(_TENTHS, _TENTHS, "1 - specificity", "sensitivity")
     drawing.line(axes.at(0, 0), axes.at(1, 1), INK, 1, "2 4")
@@ -83,11 +85,10 @@ def _roc(facts: Facts, labels: Sequence[str], cases: Sequence[Case], unanswered:
         auc = known.get(label, {}).get("auc")
         told.append(clean(label) + ("" if auc is None else f" AUC {number(auc)}"))
     legend(drawing, 34 + side + 62, [short(one, 44) for one in told])
-    rest = (
-        f" {len(curves) - len(shown)} more classes with higher AUC are not drawn." if len(curves) > len(shown) else ""
-    )
+    more, kind = len(curves) - len(shown), "labels" if facts.details.multi_label else "classes"
+    rest = f" {more} more {kind} with higher AUC are not drawn." if more else ""
     lost = f" {counted(unanswered, 'case')} without an answer: not drawn, counted as wrong." if unanswered else ""
-    caption = f"One class against the rest on {counted(len(cases), 'test case')}. {'; '.join(told)}.{rest}{lost}"
+    caption = f"{what.capitalize()} on {counted(len(cases), 'test case')}. {'; '.join(told)}.{rest}{lost}"
     return Figure("ROC curves", drawing.markup(), caption)
 
 
@@ -95,7 +96,7 @@ def roc(label: str, cases: Sequence[Case]) -> list[tuple[float, float]]:
     """(1 - specificity, sensitivity) from (0, 0) to (1, 1); empty where one side has no case. Ties are one step."""
     scores: dict[float, list[bool]] = {}
     for case in cases:
-        scores.setdefault(case.probabilities.get(label, 0.0), []).append(case.label == label)
+        scores.setdefault(case.probabilities.get(label, 0.0), []).append(case.holds(label))
     positive = sum(sum(group) for group in scores.values())
     negative = len(cases) - positive
     if not positive or not negative:
@@ -114,18 +115,22 @@ def _reliability(facts: Facts) -> Figure:
     side = 300.0
     drawing = Drawing(34 + side + 48, "Reliability of the probabilities")
     axes = Axes(drawing, 52, 34, side, side, (0, 1), (0, 1))
-    axes.frame(_TENTHS, _TENTHS, "probability of the answer", "share of answers that are right")
+    several = facts.details.multi_label
+    x, y = ("probability of a label", "share of labels that hold") if several else ("probability of the answer", _RIGHT)
+    axes.frame(_TENTHS, _TENTHS, x, y)
     drawing.line(axes.at(0, 0), axes.at(1, 1), INK, 1, "2 4")
     drawing.path((axes.at(one.probability, one.right) for one in bins), COLOURS[0])
     most, told = max(one.n for one in bins), []
     for one in bins:
-        words = f"up to {one.up_to:.1f}: {counted(round(one.n), 'case')}, {number(one.right)} right"
+        unit, share = ("answer", "hold") if several else ("case", "right")
+        words = f"up to {one.up_to:.1f}: {counted(round(one.n), unit)}, {number(one.right)} {share}"
         drawing.dot(axes.at(one.probability, one.right), 4 + 6 * (one.n / most) ** 0.5, COLOURS[0], words)
         told.append(words)
     scored = facts.state.scored
     known = [f"{one.name} {number(one.value)}" for one in (scored.others if scored else ()) if one.name in _CALIBRATION]
+    how = "all labels of all cases" if several else "the largest probability"
     caption = (
-        "On the dotted line probability and share of right answers agree; larger dots stand for more cases. By the "
-        f"largest probability: {'; '.join(told)}. " + (f"Lower is better: {', '.join(known)}." if known else "")
+        f"On the dotted line probability and {y} agree; larger dots stand for more. By {how}: {'; '.join(told)}. "
+        + (f"Lower is better: {', '.join(known)}." if known else "")
     )
     return Figure("Reliability", drawing.markup(), caption.strip())

@@ -25,8 +25,9 @@ class Case(_Read):
     patient: str = ""
     failed: str = ""
     """Why there is no usable answer."""
-    label: str | None = None
-    predicted: str | None = None
+    label: str | tuple[str, ...] | None = None
+    """The class, or the labels that hold where several may; None for other tasks."""
+    predicted: str | tuple[str, ...] | None = None
     probabilities: dict[str, float] = {}
     dice: float | None = None
     structures: dict[str, float | None] = {}
@@ -44,6 +45,17 @@ class Case(_Read):
             return line
         numbers = {key: one for key, one in line.items() if type(one) in (int, float) and key not in cls.model_fields}
         return {**line, "figures": numbers}
+
+    def holds(self, label: str) -> bool:
+        return label in self.label if isinstance(self.label, tuple) else label == self.label
+
+    def says(self, label: str) -> bool:
+        return label in self.predicted if isinstance(self.predicted, tuple) else label == self.predicted
+
+    def of_truth(self, label: str) -> float:
+        """The probability of what is true of a label: that it holds, or that it does not."""
+        chance = self.probabilities.get(label, 0.0)
+        return chance if self.holds(label) else 1 - chance
 
 
 class Bin(_Read):
@@ -67,6 +79,8 @@ class Details(_Read):
     left_out: int = 0
     calibration: tuple[Bin, ...] = ()
     """Of a diagnosis."""
+    multi_label: bool = False
+    """Of a diagnosis in which several labels may hold of a sample."""
     cases: tuple[Case, ...] = ()
 
 

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Iterable
 from html import escape
 
-from services.gateway.report.blocks import clean, number
+from services.gateway.report.blocks import clean, labelled, number
 from services.gateway.report.chosen import Chosen, chosen, measure
 from services.gateway.report.facts import Case, Facts, Picture
 
@@ -98,12 +98,12 @@ def _bars(case: Case) -> str:
     rows = []
     for label, share in sorted(case.probabilities.items(), key=lambda item: -item[1]):
         name = escape(clean(label))
-        told = f"<b>{name} (truth)</b>" if label == case.label else name
+        told = f"<b>{name} (truth)</b>" if case.holds(label) else name
         width = 100 * min(1.0, max(0.0, share))
         bar = f'<span class="bar"><i style="width:{width:.1f}%"></i></span>'
         rows.append(f"<span>{told}</span>{bar}<span>{number(share)}</span>")
     if not rows:
-        return f"<div>truth {escape(clean(case.label or ''))}</div>"
+        return f"<div>truth {escape(clean(labelled(case.label)))}</div>"
     return f'<div class="bars">{"".join(rows)}</div>'
 
 

@@ -1,5 +1,7 @@
 """Everything that a report says in words and tables; text and HTML show the same."""
 
+from collections import Counter
+
 from services.gateway.report.blocks import (
     Section,
     Table,
@@ -20,6 +22,7 @@ from shared.contracts.runs import WorkReturned
 from shared.contracts.scoring import Metric, RunScored
 from shared.contracts.training import JobFinished, JobStarted
 
+_FOUR = ((True, True), (True, False), (False, True), (False, False))
 _CAUSE = 600
 """Characters of a failed job's summary."""
 
@@ -112,8 +115,24 @@ def _each(facts: Facts) -> Section | None:
     scored = facts.state.scored
     if scored is None:
         return None
-    what = "structure" if facts.segmentation else "class"
-    return section(f"Per {what}", figures_table(what, scored.per_class), *facts.details.rules)
+    several = facts.details.multi_label
+    what = "structure" if facts.segmentation else "label" if several else "class"
+    four = (_fourfold(facts),) if several else ()
+    return section(f"Per {what}", figures_table(what, scored.per_class), *four, *facts.details.rules)
+
+
+def _fourfold(facts: Facts) -> Table:
+    """Of each label by itself: who has it and who was said to; cases without an answer stand apart."""
+    cases = [case for case in facts.details.cases if not case.failed]
+    rows = []
+    for label in facts.details.labels:
+        many = Counter((case.holds(label), case.says(label)) for case in cases)
+        lost = sum(case.holds(label) for case in facts.unanswered)
+        rows.append((label, *(str(many[one]) for one in _FOUR), f"{lost} of {len(facts.unanswered)}"))
+    return Table(
+        tuple(rows),
+        ("label", "has it, found", "has it, missed", "lacks it, claimed", "lacks it, left", "has it, no answer"),
+    )
 
 
 def _gates(facts: Facts) -> Section | None:

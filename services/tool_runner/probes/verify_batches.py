@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import _classes  # type: ignore[import-not-found]
 import _reports  # type: ignore[import-not-found]
 import _segmentation  # type: ignore[import-not-found]
 from _paths import reason  # type: ignore[import-not-found]
@@ -137,7 +138,7 @@ def look(split: str, data: Any, facts: dict[str, Any], folder: Path) -> dict[str
     if not errors and _segmentation.are_masks(items[0]["image"][None], items[0]["labels"][None]):
         # Patches differ each time: a few images are drawn from often enough to see their structures.
         items += [drawn(data, numbers[turn % count]) for turn in range(len(items), BATCH * BATCHES)]
-    return describe(split, items, facts)
+    return describe(split, items, facts, _classes.are_several(list(getattr(data, "rows", []))))
 
 
 def sample_name(data: Any, number: int) -> str:
@@ -160,7 +161,9 @@ def drawn(data: Any, number: int) -> dict[str, Any]:
     return {"image": item["image"], "labels": torch.as_tensor(item["labels"])}
 
 
-def describe(split: str, items: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any] | None:
+def describe(
+    split: str, items: list[dict[str, Any]], facts: dict[str, Any], several: bool | None
+) -> dict[str, Any] | None:
     import torch
 
     errors: list[str] = facts["errors"]
@@ -183,14 +186,8 @@ def describe(split: str, items: list[dict[str, Any]], facts: dict[str, Any]) -> 
         told = _segmentation.describe_labels(split, labels, names, errors)
     elif _reports.are_reports(labels, facts["vocabulary"]):
         told = _reports.describe_labels(split, labels, facts["vocabulary"], errors)
-    elif labels.ndim == 1:
-        found = Counter(int(label) for label in labels.tolist())
-        outside = [label for label in found if not 0 <= label < max(len(names), 1)]
-        if outside:
-            errors.append(f"{split}: label numbers {outside} are not in the label map of {len(names)} names")
-        told = {names[k] if 0 <= k < len(names) else str(k): n for k, n in found.items()}
     else:
-        told = {name: int(n) for name, n in zip(names, labels.sum(0).tolist(), strict=False)}
+        told = _classes.describe_labels(split, labels, names, several, errors)
     facts["batches"][split] = {
         "shape": [min(BATCH, len(items)), *images.shape[1:]],
         "dtype": str(images.dtype).removeprefix("torch."),

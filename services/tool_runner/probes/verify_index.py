@@ -25,20 +25,20 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from _labels import SHOWN, cut, look_at_labels, unlearnable  # type: ignore[import-not-found]
+
 from shared.trainkit.imagefile import ImageFacts, inspect_image, suffix_of
-from shared.trainkit.index import (
+from shared.trainkit.index import parse_index, sample_digest
+from shared.trainkit.indexrules import (
     SEGMENTATIONS,
     SPLITS,
     Row,
-    labels_of,
+    counted_as,
     meta_problems,
     outside,
-    parse_index,
     row_problems,
-    sample_digest,
 )
 
-SHOWN = 20
 THREADS = 8
 FAULTS = (
     "patients_on_both_sides",
@@ -80,7 +80,7 @@ def verify(index: Path, meta_path: Path, root: Path, seconds: float, digest_byte
     errors += row_problems(rows, None)
     sound = [row for row in rows if not row_problems([row], None)]
     facts: dict[str, Any] = {"ok": False, "errors": errors, "rows": len(rows), **_sides(sound)}
-    facts |= _labels(sound, meta)
+    facts |= look_at_labels(sound, meta)
     masks = meta.get("task") in SEGMENTATIONS
     files, sizes = _look_up(rows, root, masks)
     facts |= files
@@ -100,7 +100,7 @@ def verify(index: Path, meta_path: Path, root: Path, seconds: float, digest_byte
         facts |= seen | {"sampled": facts["sampled"] or seen["masks_sampled"]}
         errors += [f"structure {name!r} is in no mask of train" for name in facts["structures_not_trained"]]
     trained = facts["counts"]["train"]
-    errors += [f"class {name!r} has no sample in train" for name in _classes(meta) if name not in trained]
+    errors += unlearnable(sound, meta, trained)
     facts["meta"] = meta
     facts["errors_count"] = len(errors)
     facts["errors"] = errors[: 2 * SHOWN]
@@ -131,42 +131,15 @@ def _sides(rows: Sequence[Row]) -> dict[str, Any]:
     counts: dict[str, Counter[str]] = {side: Counter() for side in SPLITS}
     patients: dict[str, set[str]] = {side: set() for side in SPLITS}
     for row in rows:
-        counts[row["split"]].update(labels_of(row) or ("all",))
+        counts[row["split"]].update(counted_as(row["label"]))
         patients[row["split"]].add(row["patient"])
     times = Counter(patient for members in patients.values() for patient in members)
     both = sorted(patient for patient, count in times.items() if count > 1)
     return {
         "counts": {side: dict(sorted(found.items())) for side, found in counts.items()},
         "patients": {side: len(members) for side, members in patients.items()},
-        **_cut("patients_on_both_sides", both),
+        **cut("patients_on_both_sides", both),
     }
-
-
-def _labels(rows: Sequence[Row], meta: dict[str, Any]) -> dict[str, Any]:
-    labels = Counter(name for row in rows for name in labels_of(row))
-    unknown = sorted(set(labels) - set(_classes(meta))) if meta.get("task") == "diagnosis" else []
-    return {
-        "labels": dict(labels.most_common(1000)),
-        **_cut("labels_not_in_meta", unknown),
-        "label_in_attributes": _telling_attributes(rows),
-    }
-
-
-def _telling_attributes(rows: Sequence[Row]) -> list[str]:
-    """Attributes whose values and the labels determine each other: the label under another name."""
-    labelled = [row for row in rows if row["label"] is not None]
-    telling = []
-    for key in sorted({key for row in labelled for key in row["attributes"]}):
-        pairs = {
-            (json.dumps(row["attributes"][key], sort_keys=True), labels_of(row))
-            for row in labelled
-            if key in row["attributes"]
-        }
-        values, labels = {value for value, _ in pairs}, {label for _, label in pairs}
-        carriers = sum(key in row["attributes"] for row in labelled)
-        if len(pairs) == len(values) == len(labels) >= 2 and carriers > len(labels):
-            telling.append(key)
-    return telling
 
 
 def _look_up(rows: Sequence[Row], root: Path, masks: bool) -> tuple[dict[str, Any], dict[str, int]]:
@@ -200,7 +173,7 @@ def _look_up(rows: Sequence[Row], root: Path, masks: bool) -> tuple[dict[str, An
     missing = [file for file, size in found.items() if size is None]
     strays += [file for file, size in found.items() if size == -1]
     sizes = {file: size for file, size in found.items() if size is not None and size >= 0}
-    return {**_cut("missing_files", missing, "missing_count"), **_cut("files_outside", strays)}, sizes
+    return {**cut("missing_files", missing, "missing_count"), **cut("files_outside", strays)}, sizes
 
 
 def _copies(rows: Sequence[Row], sizes: dict[str, int], root: Path, seconds: float, budget: int) -> dict[str, Any]:
@@ -235,8 +208,8 @@ def _copies(rows: Sequence[Row], sizes: dict[str, int], root: Path, seconds: flo
     # A group of copies is told by pairs with its first: of all, and of those that are on another side.
     across = [(one, other) for one, other in pairs if one["split"] != other["split"]]
     return {
-        **_cut("duplicate_samples", _names(pairs)),
-        **_cut("duplicates_across_splits", _names(across)),
+        **cut("duplicate_samples", _names(pairs)),
+        **cut("duplicates_across_splits", _names(across)),
         "digests_complete": budget >= 0 and None not in digests,
     }
 
@@ -260,7 +233,7 @@ def _open_files(sizes: dict[str, int], root: Path, seconds: float) -> dict[str, 
     lows = [seen.low for _, seen in looks if seen.low is not None]
     highs = [seen.high for _, seen in looks if seen.high is not None]
     return {
-        **_cut("unreadable", bad, "unreadable_count"),
+        **cut("unreadable", bad, "unreadable_count"),
         "checked_files": len(looks),
         "sampled": len(looks) < len(files),
         "geometry": {
@@ -268,15 +241,6 @@ def _open_files(sizes: dict[str, int], root: Path, seconds: float) -> dict[str, 
             "intensity": {"min": min(lows), "max": max(highs)} if lows and highs else {},
         },
     }
-
-
-def _classes(meta: dict[str, Any]) -> list[str]:
-    names = meta.get("label_names")
-    return [str(name) for name in names] if isinstance(names, list) and meta.get("task") == "diagnosis" else []
-
-
-def _cut(name: str, items: Sequence[Any], count_name: str | None = None) -> dict[str, Any]:
-    return {name: list(items[:SHOWN]), count_name or f"{name}_count": len(items)}
 
 
 def _top(counter: Counter[str]) -> dict[str, int]:

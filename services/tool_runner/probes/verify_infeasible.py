@@ -26,6 +26,8 @@ from shared.trainkit.listings import records
 from shared.trainkit.masks import MASK_SUFFIXES, looks_like_mask
 from shared.trainkit.names import words_of
 from shared.trainkit.patients import COLUMN as PATIENT
+from shared.trainkit.reports.columns import sections_of
+from shared.trainkit.reports.tables import read_tables
 
 CLAIMS = ("no_images", "nothing_readable", "no_labels", "one_class", "one_patient")
 FEW = range(2, 51)
@@ -166,6 +168,11 @@ def no_labels(data: Dataset, rows: Sequence[Mapping[str, Any]], task: str) -> li
         if masks := data.masks():
             errors.append(f"{len(masks)} files look like masks, such as {masks[0]}")
         return errors
+    if task == "report_generation":
+        tables = read_tables(data.root)
+        told = [f"column {column!r} of {name}" for name, held in sections_of(tables, "").items()
+                for column in held.values()]  # fmt: skip
+        return errors + [f"{text} holds texts that could be reports" for text in told]
     if folders := class_folders(row["files"][0] for row in rows if row["files"]):
         errors.append(f"the folders {', '.join(folders[:5])} stand at one level and could be classes")
     for table, column, count in columns(data):

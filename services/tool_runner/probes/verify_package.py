@@ -10,7 +10,6 @@ and on altered copies. The last line of stdout is one JSON object, whatever happ
 import argparse
 import hashlib
 import json
-import math
 import os
 import re
 import shutil
@@ -22,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import _classes  # type: ignore[import-not-found]
 import _reports  # type: ignore[import-not-found]
 import _segmentation  # type: ignore[import-not-found]
 from _paths import natural_key, reason  # type: ignore[import-not-found]
@@ -77,11 +77,14 @@ def gather(options: argparse.Namespace, facts: dict[str, Any], scratch: Path) ->
     errors += [f"checksums: {fault}" for fault in faults[:10]]
     if errors:
         return
-    task = str(json.loads((package / "config.json").read_text()).get("task"))
-    inputs = prepare(options, scratch, errors, task)
+    config = json.loads((package / "config.json").read_text())
+    task, rows = str(config.get("task")), rows_of(options)
+    inputs = prepare(options, rows, scratch, errors, task)
     if errors:
         return
-    run(package, inputs, scratch, facts, task)
+    # The index knows best; without one the package is held to what it says of itself.
+    several = _classes.are_several(rows)
+    run(package, inputs, scratch, facts, task, bool(config.get("multi_label")) if several is None else several)
 
 
 def real(path: str) -> Path:
@@ -108,7 +111,15 @@ def checksum_faults(package: Path) -> list[str]:
     return faults
 
 
-def prepare(options: argparse.Namespace, scratch: Path, errors: list[str], task: str) -> list[tuple[str, str]]:
+def rows_of(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Validation rows of the index, if one is given."""
+    lines = real(options.index).read_text(encoding="utf-8").split("\n") if options.index else []
+    return [row for row in map(json.loads, filter(str.strip, lines)) if row.get("split") == "val"]
+
+
+def prepare(
+    options: argparse.Namespace, rows: Sequence[dict[str, Any]], scratch: Path, errors: list[str], task: str
+) -> list[tuple[str, str]]:
     """(sample as it is, altered copy) pairs; the copies have the same files with other values."""
     wanted = REPORTS if task == _reports.TASK else SAMPLES
     samples: list[tuple[list[Path], dict[str, Any]]] = []
@@ -122,12 +133,9 @@ def prepare(options: argparse.Namespace, scratch: Path, errors: list[str], task:
             (json.loads(file.read_text()) for file in files if file.name == "attributes.json"), {}
         )
         samples.append(([f for f in files if f.name != "attributes.json" and f.is_file()], attributes))
-    if options.index:
-        root = Path(os.environ.get("M3_DATA") or ".")
-        lines = real(options.index).read_text(encoding="utf-8").split("\n")
-        rows = [json.loads(line) for line in lines if line.strip()]
-        for row in [row for row in rows if row.get("split") == "val"][:wanted]:
-            samples.append(([root / file for file in row["files"]], row.get("attributes") or {}))
+    root = Path(os.environ.get("M3_DATA") or ".")
+    for row in rows[:wanted]:
+        samples.append(([root / file for file in row["files"]], row.get("attributes") or {}))
     if not samples and not errors:
         errors.append("there is no sample to try the package on; give --sample or an --index with val rows")
     pairs = []
@@ -182,7 +190,9 @@ def turned(image: Any) -> Any:
     return changed
 
 
-def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[str, Any], task: str) -> None:
+def run(
+    package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[str, Any], task: str, several: bool
+) -> None:
     errors: list[str] = facts["errors"]
     masks, reports = task in _segmentation.TASKS, task == _reports.TASK
     names = [name for pair in pairs for name in pair]
@@ -221,7 +231,7 @@ def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[
     elif reports:
         faults = _reports.schema_faults(found, names)
     else:
-        faults = schema_faults(found, names, labels)
+        faults = _classes.schema_faults(found, names, labels, several)
     facts["schema_valid"] = not faults
     errors += faults
     if faults:
@@ -244,36 +254,6 @@ def run(package: Path, pairs: list[tuple[str, str]], scratch: Path, facts: dict[
 
 def images_in(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.name != "attributes.json")
-
-
-def schema_faults(found: Any, names: list[str], labels: list[str]) -> list[str]:
-    if not isinstance(found, dict) or found.get("task") != "diagnosis":
-        return ["predictions.json must be an object with task diagnosis"]
-    if found.get("labels") != labels:
-        return [f"predictions.json has labels {found.get('labels')}, the label map {labels}"]
-    cases = found.get("cases")
-    if not isinstance(cases, list) or [c.get("input") for c in cases if isinstance(c, dict)] != names:
-        return ["cases must hold one entry for each input, under the input's name and in their order"]
-    faults = []
-    for case in cases:
-        if "error" in case:
-            faults.append(f"{case['input']} could not be predicted: {case['error']}")
-            continue
-        chances = case.get("probabilities")
-        if not isinstance(chances, dict) or set(chances) != set(labels):
-            faults.append(f"{case['input']} must have one probability for each label")
-            continue
-        values = list(chances.values())
-        if not all(isinstance(v, int | float) and math.isfinite(v) and -1e-6 <= v <= 1 + 1e-6 for v in values):
-            faults.append(f"{case['input']} has probabilities outside 0..1: {values}")
-        elif found.get("multi_label"):
-            if not isinstance(case.get("label"), list):
-                faults.append(f"{case['input']} must have a list of labels")
-        elif abs(sum(values) - 1) > 1e-3:
-            faults.append(f"the probabilities of {case['input']} sum to {sum(values):.4f}, not 1")
-        elif case.get("label") not in labels or chances[case["label"]] < max(values) - 1e-6:
-            faults.append(f"{case['input']} is labelled {case.get('label')!r}, which is not its most probable label")
-    return faults
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""A diagnosis: one label a sample, or several that may hold."""

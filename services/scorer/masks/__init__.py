@@ -1,0 +1,1 @@
+"""Segmentations: organs, and lesions with what is known beside their masks."""

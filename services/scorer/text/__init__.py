@@ -1,1 +1,0 @@
-"""Figures of generated texts. No module here knows of samples or stores; `figures.py` is the way in."""

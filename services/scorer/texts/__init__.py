@@ -1,0 +1,1 @@
+"""Reports: reading answers, controls, and figures of generated texts (`figures.py` is their way in)."""
