@@ -1,17 +1,19 @@
 """The Model Trainer's expert: set the training to the time it has, start it, react to how it ends, deliver."""
 
-import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from typing import Any
 
 import yaml
 
+from services.model_trainer.remedies import Changes, Config, edits, remedy
 from shared.agent.brief import Brief
-from shared.agent.calls import call, set_keys, submit, text_of
+from shared.agent.calls import call, submit, text_of
 from shared.agent.returning import faulty_samples, hand_back
 from shared.contracts.tools import ReadFiles, StartTraining
 from shared.contracts.training import FinishedTraining
 from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
+from shared.trainkit.failures import Ended, Known, diagnose, named
 
 CONFIG = "/workspace/config.yaml"
 COMMAND = ("python", "train.py", "--config", "config.yaml")
@@ -24,67 +26,54 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     looked = yield (call(ReadFiles(paths=(CONFIG,))),)
     config = text_of(looked.results[0], CONFIG)
     # The rest of the budget is for starting, checking the images and writing the package.
-    change: dict[str, object] = {"train_seconds": int(brief.train_seconds * 0.9), "seed": brief.requested.seed}
+    change: Changes = {"training.train_seconds": int(brief.train_seconds * 0.9), "training.seed": brief.requested.seed}
     causes: list[str] = []
-    for _ in range(TRIES):
-        edits, config = set_keys("config.yaml", config, change)
-        ended = yield (*edits, call(StartTraining(command=COMMAND, seconds=brief.train_seconds)))
+    for number in range(TRIES):
+        calls, config = edits("config.yaml", config, change)
+        ended = yield (*calls, call(StartTraining(command=COMMAND, seconds=brief.train_seconds)))
         job = ended.event or {}
-        if job.get("outcome") == "ok":
-            answer = FinishedTraining(job_id=str(job["job_id"]), hyper_parameters=training_keys(config))
+        told = str(job.get("summary", "; ".join(result.summary for result in ended.results)))
+        known = failure(job, told)
+        keys = parsed(config)
+        # A model that finds nothing is worth another try, and is delivered where that does not help.
+        change = remedy(known, keys, causes.count(known.name) + 1) if known else {}
+        if job.get("outcome") == "ok" and (number == TRIES - 1 or "dice_zero" in causes or not change):
+            answer = FinishedTraining(job_id=str(job["job_id"]), hyper_parameters=training_keys(keys))
             judged = yield (submit("submit_training", answer),)
-            cause = "package: " + "; ".join(judged.notes)
-        else:
-            told = str(job.get("summary", "; ".join(result.summary for result in ended.results)))
-            if samples := faulty_samples(told):
-                judged = yield (hand_back(samples, "the training refuses its data"),)
-                raise UserError(
-                    f"{len(samples)} samples cannot be trained on ({next(iter(samples.values()))}), and the Data "
-                    f"Engineer could not take them back: {'; '.join(judged.notes)}"
-                )
-            cause = cause_of(str(job.get("outcome", "")), told)
-        causes.append(cause)
-        change = remedy(cause, training_keys(config), causes.count(cause))
+            causes.append("package: " + "; ".join(judged.notes))
+            break
+        if samples := faulty_samples(told):
+            judged = yield (hand_back(samples, "the training refuses its data"),)
+            raise UserError(
+                f"{len(samples)} samples cannot be trained on ({next(iter(samples.values()))}), and the Data "
+                f"Engineer could not take them back: {'; '.join(judged.notes)}"
+            )
+        causes.append(known.name if known else last_line(told))
         if not change:
             break
+    last = f"\n{known}" if known else ""
     raise UserError(
-        f"training failed {len(causes)} times and the playbook knows no further remedy: {', '.join(causes)}"
+        f"training failed {len(causes)} times and the playbook knows no further remedy: {', '.join(causes)}{last}"
     )
 
 
-def training_keys(config: str) -> dict[str, int | float | str]:
-    """The plain values of the configuration's section `training`."""
+def failure(job: Mapping[str, Any], told: str) -> Known | None:
+    """The known failure of a job, as the runner found it, else by the words that it ended with."""
+    outcome = str(job.get("outcome", "failed"))
+    return named(told) or (None if outcome == "ok" else diagnose(Ended(outcome, job.get("exit_code"), told)))
+
+
+def parsed(config: str) -> Config:
     found = yaml.safe_load(config) if config else {}
-    section = found.get("training", {}) if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def training_keys(config: Config) -> dict[str, int | float | str]:
+    """The plain values of the configuration's section `training`."""
+    section = config.get("training", {})
     return {str(key): value for key, value in section.items() if isinstance(value, int | float | str)}
 
 
-CAUSES: dict[str, str] = {
-    "memory": r"out of memory|memoryerror|cannot allocate|DefaultCPUAllocator",
-    "nan": r"\bnan\b|not finite|infinite loss|diverge",
-}
-
-
-def cause_of(outcome: str, summary: str) -> str:
-    """The kind of failure by how the job ended, else by its words; `other` keeps its last line."""
-    if outcome in ("memory", "timeout"):
-        return "memory" if outcome == "memory" else "time"
-    for cause, pattern in CAUSES.items():
-        if re.search(pattern, summary, re.IGNORECASE):
-            return cause
-    lines = [line for line in summary.strip().splitlines() if line.strip()]
+def last_line(told: str) -> str:
+    lines = [line for line in told.strip().splitlines() if line.strip()]
     return f"other ({lines[-1][:200]})" if lines else "other"
-
-
-def remedy(cause: str, settings: dict[str, int | float | str], times: int) -> dict[str, object]:
-    """What to change next, or nothing when this cause is beyond the playbook."""
-    batch, rate, seconds = (float(settings.get(key, 0)) for key in ("batch_size", "learning_rate", "train_seconds"))
-    if times > 2:
-        return {}
-    if cause == "memory" and batch > 1:
-        return {"batch_size": int(batch) // 2}
-    if cause == "nan" and rate:
-        return {"learning_rate": rate / 5}
-    if cause == "time" and seconds:
-        return {"train_seconds": int(seconds) // 2}
-    return {}

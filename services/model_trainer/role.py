@@ -34,7 +34,8 @@ def finished(answer: FinishedTraining, facts: Facts, brief: Brief, state: RunSta
         sender="model_trainer",
         cause=brief.order,
         package=job.outputs["package"],
-        validation=job.metrics,
+        # The evidence of its tiers stays with the job.
+        validation={key: value for key, value in job.metrics.items() if key != "tiers"},
         hyper_parameters=answer.hyper_parameters,
         attempts=sum(done.job == "train" for done in state.jobs_done.values()),
         gpu_seconds=job.gpu_seconds,

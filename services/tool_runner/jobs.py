@@ -17,14 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from services.tool_runner.bounds import job_limits, read_json
 from services.tool_runner.looking import Looking
 from services.tool_runner.masks import mask_result
 from services.tool_runner.mounts import Mounted, Mounts, code_mounts
 from services.tool_runner.packs import pack_dataset, rows_of
 from services.tool_runner.reports import report_result
-from services.tool_runner.sandbox import Finished, Level, Limits, Mount, find_gpus, remove_tree, run
+from services.tool_runner.sandbox import Finished, Level, Mount, find_gpus, remove_tree, run
 from services.tool_runner.seeds import area_for, seed_for
-from services.tool_runner.training import follow, remove_package, save_now_and_then
+from services.tool_runner.training import (
+    evidence,
+    follow,
+    known_failure,
+    last_words,
+    remove_results,
+    save_now_and_then,
+    size_of,
+)
 from services.tool_runner.views import materialise_cases
 from services.tool_runner.workspaces import Workspaces
 from shared import telemetry
@@ -40,8 +49,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TAIL = 6000
-"""Characters of a failed job's output that its end carries."""
 MAX_ATTEMPTS = 20
 """Runners that may die of one job before it counts as lost."""
 
@@ -139,7 +146,8 @@ class Jobs:
         area = area_for("model_trainer", state)
         await self.workspaces.open(spec.run_id, area, seed_for(area, state, self.context, mounted))
         async with self.workspaces.writing(spec.run_id, area) as workspace:
-            await asyncio.to_thread(remove_package, workspace / "package")
+            await asyncio.to_thread(remove_results, workspace)
+            since = size_of(workspace / "progress.jsonl")
             follower = asyncio.create_task(follow(self.bus, spec, workspace / "progress.jsonl"))
             over = asyncio.Event()
             saver = asyncio.create_task(save_now_and_then(self.workspaces, spec.run_id, area, over))
@@ -158,26 +166,31 @@ class Jobs:
                 await saver
             while True:
                 try:
-                    return await self._trained(done, spec, area, workspace)
+                    return await self._trained(done, spec, area, workspace, since)
                 except Unavailable as error:
                     # Hours of training are not repeated because a server is away for some minutes.
                     log.warning("what was trained waits to be stored: %s", error)
                     await asyncio.sleep(5)
 
-    async def _trained(self, done: Finished, spec: JobSpec, area: str, workspace: Path) -> dict[str, Any]:
+    async def _trained(self, done: Finished, spec: JobSpec, area: str, workspace: Path, since: int) -> dict[str, Any]:
+        """`since` is the size of progress.jsonl when the training began."""
         await self.workspaces.save(spec.run_id, area)
         end = await self._outcome(done, spec)
+        metrics, tiers = read_json(workspace, "metrics.json"), evidence(read_json(workspace, "tiers.json"))
+        end["metrics"] = metrics | ({"tiers": tiers} if tiers else {})
+        known = known_failure(done, workspace / "progress.jsonl", since, metrics)
         if done.outcome == "ok":
             package = workspace / "package"
             if package.is_symlink() or not (package / "predict.py").is_file():
                 return end | {
                     "outcome": "failed",
-                    "summary": "training ended without writing package/predict.py\n" + end["summary"],
+                    "summary": f"training ended without writing package/predict.py\n{end['summary']}\n"
+                    + await asyncio.to_thread(last_words, done),
                 }
             ref = await asyncio.to_thread(self.store.put_folder, "packages", package, ())
             end["outputs"] = {"package": ref}
-        end["metrics"] = _read_json(workspace, "metrics.json")
-        return end
+        # First what it is and what to do about it, then what was said.
+        return end | {"summary": f"{known}\n{end['summary']}"} if known else end
 
     # predict ----------------------------------------------------------------------------------------------------
 
@@ -207,7 +220,7 @@ class Jobs:
             end = await self._outcome(done, spec)
             # A result folder that is a link leads to files of somebody else's.
             linked = (out / "result").is_symlink()
-            found = {} if linked else _read_json(out, "result/predictions.json", limit=64 << 20)
+            found = {} if linked else read_json(out, "result/predictions.json", limit=64 << 20)
             listed = found.get("cases")
             given = [case for case in listed if isinstance(case, dict)] if isinstance(listed, list) else []
             answers = {Path(str(case.get("input"))).name: case for case in given}
@@ -219,7 +232,8 @@ class Jobs:
             else:
                 none = {"error": "no prediction was returned"}
                 cased = {sample: answers.get(name, none) for name, sample in names.items()}
-                result = {"labels": found.get("labels", []), "cases": cased}
+                several = found.get("multi_label") is True
+                result = {"labels": found.get("labels", []), "multi_label": several, "cases": cased}
             blob = json.dumps(result | {"seconds": done.seconds}).encode()
             ref = await asyncio.to_thread(self.store.put_bytes, "packages", blob, "application/json")
             return end | {"outputs": {"predictions": ref}}
@@ -269,12 +283,7 @@ class Jobs:
                 *self.gpus.mounts,
             ],
             env=(env or {}) | self.gpus.env,
-            limits=Limits(
-                seconds=spec.seconds * 1.1 + 60,
-                memory_mb=min(spec.memory_mb or settings.sandbox_memory_mb, settings.sandbox_memory_mb),
-                threads=settings.sandbox_cpu_threads,
-                cuda=bool(self.gpus.mounts),
-            ),
+            limits=job_limits(spec, settings, self.gpus),
             log=self._log(spec),
             level=self.level,
             cancel=cancel,
@@ -287,23 +296,7 @@ class Jobs:
 
     async def _outcome(self, done: Finished, spec: JobSpec) -> dict[str, Any]:
         ref = await asyncio.to_thread(self.store.put_file, "work", done.log, "text/plain")
-        with done.log.open("rb") as handle:
-            handle.seek(max(0, done.log_bytes - TAIL))
-            tail = handle.read().decode(errors="replace").strip()
         summary = f"{spec.kind} ended {done.outcome}, exit code {done.exit_code}, {done.seconds:.0f} s, {done.level}"
         if done.outcome != "ok":
-            summary += "\n" + tail
+            summary += "\n" + await asyncio.to_thread(last_words, done)
         return {"outcome": done.outcome, "exit_code": done.exit_code, "summary": summary, "log": ref}
-
-
-def _read_json(root: Path, name: str, limit: int = 1 << 20) -> dict[str, Any]:
-    """A JSON object that untrusted code wrote below `root`: bounded, no link out, and empty when it is none."""
-    path = (root / name).resolve()
-    if not path.is_relative_to(root.resolve()) or not path.is_file() or path.stat().st_size > limit:
-        return {}
-    try:
-        # JSON has no NaN: it becomes null, which no reader takes for a figure.
-        found = json.loads(path.read_bytes(), parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

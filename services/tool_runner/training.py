@@ -1,4 +1,4 @@
-"""What goes on beside a training while it runs: its progress is told, its workspace is stored now and then."""
+"""What goes on beside a training: its progress is told, its workspace is stored, and its end is put into words."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import os
 import shutil
 import stat
 import time
+import unicodedata
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from services.tool_runner.sandbox import Finished
+from services.tool_runner.tools.text import tidy_output
 from services.tool_runner.workspaces import Workspaces
 from shared.contracts.training import JobProgress, JobSpec
 from shared.errors import M3Error, Unavailable
+from shared.trainkit.failures import Ended, diagnose
 
 if TYPE_CHECKING:
     from shared.bus import Bus
@@ -24,14 +29,21 @@ log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 60.0
 """How often the workspace is stored: another machine that takes the job over goes on from what it finds there."""
+RESULTS = ("package", "metrics.json", "tiers.json")
+TAIL = 6000
+"""Characters of a failed job's output that its end carries."""
+LOOKED_AT = 1 << 16
+"""Bytes of the end of an output that a known failure is looked for in."""
+TIERS = 8
+"""Of the evidence of a training, tiers that are kept."""
 
 
 async def follow(bus: Bus, spec: JobSpec, path: Path) -> None:
     """Publish the lines that training appends to its progress file. Never ends: cancel it."""
-    offset, rest = _size(path), b""
+    offset, rest = size_of(path), b""
     while True:
         await asyncio.sleep(0.5)
-        size = _size(path)
+        size = size_of(path)
         if size < offset:  # begun anew
             offset, rest = 0, b""
         if size <= offset:
@@ -62,11 +74,64 @@ async def save_now_and_then(workspaces: Workspaces, run_id: str, area: str, over
             log.warning("the workspace of a running training could not be stored: %s", error)
 
 
-def remove_package(package: Path) -> None:
-    """One of an earlier attempt must not be taken for this one's; what was delivered is in the store."""
-    shutil.rmtree(package, ignore_errors=True)
-    if os.path.lexists(package):  # no folder, or one that its maker closed
-        package.rename(package.with_name(f"package.{time.time_ns()}.old"))
+def remove_results(workspace: Path) -> None:
+    """Those of an earlier job must not be taken for this one's; what was delivered is in the store."""
+    for name in RESULTS:
+        path = workspace / name
+        with suppress(OSError):
+            path.unlink()
+        shutil.rmtree(path, ignore_errors=True)
+        if os.path.lexists(path):  # a folder that its maker closed
+            path.rename(path.with_name(f"{name}.{time.time_ns()}.old"))
+
+
+def known_failure(done: Finished, progress: Path, since: int, metrics: Mapping[str, Any]) -> str:
+    """In two lines cause and direction, where the end of a training is one of the known failures, else nothing.
+
+    `progress` is its progress file, which had `since` bytes before it began; `metrics` is its metrics.json.
+    """
+    size = size_of(progress)
+    begin = max(since if since <= size else 0, size - LOOKED_AT)
+    lines = []
+    for line in _read(progress, begin).splitlines():
+        with suppress(ValueError, RecursionError):
+            found = json.loads(line)
+            lines += [found] if isinstance(found, dict) else []
+    found = diagnose(
+        Ended(
+            outcome=done.outcome,
+            exit_code=done.exit_code,
+            output=last_words(done, LOOKED_AT),
+            reason=done.reason,
+            progress=lines,
+            metrics=metrics,
+        )
+    )
+    return str(found) if found else ""
+
+
+def last_words(done: Finished, characters: int = TAIL) -> str:
+    """The end of a job's output as a screen would show it, without what turns or hides text."""
+    with done.log.open("rb") as handle:
+        handle.seek(max(0, done.log_bytes - LOOKED_AT))
+        return shown(tidy_output(handle.read())).strip()[-characters:]
+
+
+def shown(text: str) -> str:
+    return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else " " for c in text)
+
+
+def evidence(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tiers that a training climbed, of its tiers.json: text and numbers, bounded."""
+    listed = found.get("tiers")
+    kept = []
+    for tier in listed[:TIERS] if isinstance(listed, list) else []:
+        if isinstance(tier, dict):
+            numbers = {key: value for key, value in tier.items() if isinstance(value, int | float)}
+            figures = {str(key)[:40]: value for key, value in numbers.items() if abs(value) < 1e15}
+            words = {key: " ".join(shown(str(tier.get(key, ""))).split())[:300] for key in ("tier", "text")}
+            kept.append(dict(list(figures.items())[:20]) | words)
+    return kept
 
 
 def _read(path: Path, offset: int) -> bytes:
@@ -81,7 +146,7 @@ def _read(path: Path, offset: int) -> bytes:
         return b""
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
     """Of a regular file; 0 for anything else that a training may have put in its place."""
     try:
         found = path.lstat()

@@ -1,0 +1,127 @@
+"""What the playbook changes after a failure: by its name in the catalogue, and by the keys that the template has."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from shared.agent.calls import call
+from shared.contracts.tools import EditFiles
+from shared.contracts.transcript import Call
+from shared.trainkit.failures import Known
+
+Config = Mapping[str, Any]
+Changes = dict[str, object]
+"""`section.key` -> value."""
+MOST = 2
+"""Times that one failure is tried to be mended."""
+NO_WORKERS: Changes = {"training.workers": 0}
+FOREGROUND = 0.95
+
+
+def remedy(known: Known, config: Config, times: int) -> Changes:
+    """What to change after this failure has come `times` times; nothing when it is beyond the playbook."""
+    if times > MOST:
+        return {}
+    on_nnunet = config.get("engine") == "nnunet"
+    match known.name:
+        case "memory" | "gpu_memory" | "dead_worker" if on_nnunet:
+            return less_nnunet(config)
+        case "memory" | "gpu_memory":
+            return less(config, times, batch="batch of one" not in known.cause)
+        case "dead_worker" | "shm" | "processes" if times == 1:
+            return {"nnunet.workers": 0, "nnunet.processes": 1} if on_nnunet else NO_WORKERS
+        case "dead_worker":
+            return less(config, times)
+        case "nan" | "not_learned" if on_nnunet:
+            return {
+                "nnunet.learning_rate": (_number(config, "nnunet", "learning_rate") or 0.01) / 5,
+                "nnunet.start_over": True,
+            }
+        case "nan" | "not_learned":
+            rate = _number(config, "training", "learning_rate")
+            return {"training.learning_rate": rate / 5} if rate else {}
+        case "time":
+            seconds = _number(config, "training", "train_seconds")
+            return {"training.train_seconds": int(seconds) // 2} if seconds else {}
+        case "batch_of_one":
+            return {"training.batch_size": int(_number(config, "training", "batch_size") or 1) + 1}
+        case "dice_zero":
+            share = _number(config, "sampling", "foreground")
+            return {"sampling.foreground": FOREGROUND} if share and share < FOREGROUND else {}
+        case "stale_preprocessing" | "checkpoint" if "engine" in config and times == 1:
+            return {"nnunet.start_over": True}
+    return {}
+
+
+def less(config: Config, times: int = 1, batch: bool = True) -> Changes:
+    """At first half the batch with twice the batches a step; then a smaller patch or input; then less width."""
+    size, pieces = (int(_number(config, "training", key) or 1) for key in ("batch_size", "accumulate"))
+    changes: Changes = {}
+    if batch and size > 1:
+        changes = {"training.batch_size": size // 2, "training.accumulate": 2 * pieces}
+        if times == 1:
+            return changes
+    return changes | smaller(config)
+
+
+def smaller(config: Config) -> Changes:
+    shapes = {key: _section(config, "preprocess").get(key) for key in ("patch_size", "input_shape")}
+    for key, shape in shapes.items():
+        if isinstance(shape, list) and all(isinstance(size, int) for size in shape):
+            # Networks halve an axis several times: multiples of eight, or short axes as they are.
+            reduced = [max(16, size * 4 // 5 // 8 * 8) if size > 16 else size for size in shape]
+            if reduced != shape:
+                return {f"preprocess.{key}": reduced}
+    voxels = _number(config, "preprocess", "patch_voxels")
+    if voxels and shapes["patch_size"] == "auto":
+        return {"preprocess.patch_voxels": int(voxels) // 2}
+    width = _number(config, "model", "width")
+    return {"model.width": int(width) // 2} if width and width >= 8 else {}
+
+
+def less_nnunet(config: Config) -> Changes:
+    """Fewer processes cost only time, so they go with a smaller plan."""
+    target = _number(config, "nnunet", "memory_gb") or 4.0
+    return {"nnunet.workers": 0, "nnunet.processes": 1, "nnunet.memory_gb": target / 2, "nnunet.start_over": True}
+
+
+def edits(path: str, text: str, changes: Changes) -> tuple[list[Call], str]:
+    """The edits of a YAML file that make the changes, comments kept, and the text after them.
+
+    A key that a section lacks is added to it, a section that is not there is set before `training:`; without that, the
+    file is not one of a template and stays as it is.
+    """
+    calls: list[Call] = []
+    for name, value in changes.items():
+        section, _, key = name.partition(".")
+        found = _edit(text, section, key, value if isinstance(value, str) else json.dumps(value))
+        if found and found[0] != found[1] and text.count(found[0]) == 1:
+            calls.append(call(EditFiles(path=path, old=found[0], new=found[1])))
+            text = text.replace(*found)
+    return calls, text
+
+
+def _edit(text: str, section: str, key: str, value: str) -> tuple[str, str] | None:
+    """Old and new text. Old ones begin with the section's own line: keys may stand in several sections."""
+    if not (block := re.search(rf"^{section}:[ \t]*(?:#.*)?\n(?:(?:[ \t#].*)?\n)*", text + "\n", re.MULTILINE)):
+        head = re.search(r"^training:.*$", text, re.MULTILINE)
+        return (head[0], f"{section}:\n  {key}: {value}\n{head[0]}") if head else None
+    lines = block[0].rstrip("\n").split("\n")
+    for number, line in enumerate(lines[1:], 1):
+        if found := re.fullmatch(rf"( +{key}: *)([^#\n]*?)( *(?:#.*)?)", line):
+            new = found[1] + value + found[3]
+            if text.count(line) == 1:
+                return line, new
+            return "\n".join(lines[: number + 1]), "\n".join([*lines[:number], new])
+    return lines[0], f"{lines[0]}\n  {key}: {value}"
+
+
+def _section(config: Config, name: str) -> Mapping[str, Any]:
+    found = config.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _number(config: Config, section: str, key: str) -> float | None:
+    found = _section(config, section).get(key)
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
