@@ -13,6 +13,7 @@ import safetensors.torch
 import torch
 from transformers import TrainerCallback
 
+from shared.trainkit import ranks
 from shared.trainkit.checkpoints import Attempt, note_seconds
 from shared.trainkit.checks import TrainingFailed
 from shared.trainkit.progress import ProgressFile, write_json
@@ -28,13 +29,23 @@ class TimeBudget:
     def __init__(self, seconds: float | None, begin: float, spent: float = 0.0, reserve: float = 0.0) -> None:
         self.begin = begin
         self.spent = spent
+        self.agreed: float | None = None
+        """What `elapsed` is in all of several processes, whose clocks differ; agreed on now and at each step."""
+        self.agree()
         self.lead = self.elapsed()
         """What reading the data took, before the loop."""
         self.limit = math.inf if seconds is None else max(seconds - spent - reserve, 0.1 * seconds)
 
     def elapsed(self) -> float:
         """Of this attempt."""
-        return time.monotonic() - self.begin
+        return time.monotonic() - self.begin if self.agreed is None else self.agreed
+
+    def agree(self, asked: bool = False) -> bool:
+        """Make the processes of a training see one time; -> whether any of them is `asked`."""
+        if ranks.count() == 1:
+            return asked
+        self.agreed, found = ranks.most(time.monotonic() - self.begin, asked)
+        return bool(found)
 
     def remaining(self) -> float:
         return self.limit - self.elapsed()
@@ -57,7 +68,8 @@ def rate_factor(budget: TimeBudget, step: int, total_steps: int) -> float:
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]
     """One flushed line for each training log and each evaluation, and one short line on stdout an epoch."""
 
-    def __init__(self, file: ProgressFile, metric_name: str, budget: TimeBudget) -> None:
+    def __init__(self, file: ProgressFile | None, metric_name: str, budget: TimeBudget) -> None:
+        """`file` is None in the processes that only compute."""
         self.file = file
         self.metric_name = metric_name
         self.budget = budget
@@ -77,6 +89,8 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
                 f"the loss became {self.loss} at step {state.global_step}\n"
                 "lower training.learning_rate (by ten), or look for extreme values in the images"
             )
+        if self.file is None:
+            return
         self.file.write(
             step=state.global_step,
             epoch=round(state.epoch or 0, 2),
@@ -87,6 +101,8 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         )
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **_: Any) -> None:
+        if self.file is None:
+            return
         value = metrics.get(f"eval_{self.metric_name}")
         self.file.write(
             step=state.global_step,
@@ -151,6 +167,8 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
                 control.should_training_stop = True
             return
         self.waited, self.best, self.epoch = 0, (value, -loss), float(state.epoch or 0)
+        if not ranks.first():
+            return
         self.folder.mkdir(parents=True, exist_ok=True)
         draft = self.folder / "model.part"
         save_weights(getattr(model, "module", model), draft)
@@ -166,11 +184,12 @@ class Stopwatch(TrainerCallback):  # type: ignore[misc]
         self.save_seconds = save_seconds
         self.folder = folder
         self.attempt = attempt
-        self.saved = time.monotonic()
+        self.saved = budget.elapsed()
         self.asked_to_stop = False
         """Set by a signal handler: the next step saves and ends the loop."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.asked_to_stop = self.budget.agree(self.asked_to_stop)
         if self.asked_to_stop:
             control.should_save = True
             control.should_training_stop = True
@@ -180,12 +199,13 @@ class Stopwatch(TrainerCallback):  # type: ignore[misc]
             control.should_evaluate = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if time.monotonic() - self.saved >= self.save_seconds:
+        if self.budget.elapsed() - self.saved >= self.save_seconds:
             control.should_save = True
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.saved = time.monotonic()
-        note_seconds(self.folder, self.attempt, self.budget.elapsed())
+        self.saved = self.budget.elapsed()
+        if ranks.first():
+            note_seconds(self.folder, self.attempt, self.saved)
 
 
 def save_weights(model: torch.nn.Module, path: Path) -> None:

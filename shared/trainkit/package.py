@@ -46,7 +46,7 @@ class PackageFacts:
     device: str
     value_range: Sequence[float] = (-5.0, 5.0)
     output: str = "probabilities"
-    """`segmentation` for masks."""
+    """`segmentation` for masks, `text` for reports."""
     limits: Sequence[str] = ()
     """Sentences for the card's section on limits."""
     label_values: Mapping[str, int] = field(default_factory=dict)
@@ -185,12 +185,14 @@ def bundle_metadata(facts: PackageFacts, versions: Mapping[str, str]) -> dict[st
 
 
 def channel_names(facts: PackageFacts) -> list[str]:
-    count = int(facts.input_shape[0])
-    return ["image"] if count == 1 else [f"channel {number}" for number in range(count)]
+    count, kind = int(facts.input_shape[0]), "view" if facts.output == "text" else "channel"
+    return ["image"] if count == 1 else [f"{kind} {number}" for number in range(count)]
 
 
 def output_format(facts: PackageFacts) -> dict[str, Any]:
-    """Of the network: a probability for each class, or a class for each voxel with background first."""
+    """Of the network: a probability for each class, a class for each voxel with background first, or a text."""
+    if facts.output == "text":
+        return {"type": "text", "format": "report", "dtype": "str", "is_patch_data": False}
     masks = facts.output == "segmentation"
     channels = ["background", *facts.label_names] if masks else list(facts.label_names)
     return {

@@ -6,36 +6,76 @@ import numpy as np
 from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 
 
-def scores(logits: np.ndarray, labels: np.ndarray, multi_label: bool) -> dict[str, float | None]:
+def scores(
+    logits: np.ndarray, labels: np.ndarray, multi_label: bool, patients: Sequence[str] | None = None
+) -> dict[str, float | None]:
     """`logits` (N, classes); `labels` (N,) numbers, or (N, classes) of 0 and 1 if multi-label.
 
-    auc_macro is the mean of one-against-rest over the classes that are both present and absent in `labels`.
-    Multi-label: accuracy is that of all labels of a sample at once, balanced_accuracy the mean over classes.
+    auc_macro is the mean of one-against-rest over the classes that are both present and absent in `labels`;
+    auc_macro_by_patient is the same after scans of one patient (of `patients`, N) with the same labels have become one
+    case with the mean of their probabilities. Multi-label: accuracy is that of all labels of a sample at once,
+    balanced_accuracy the mean over classes.
     """
-    logits = logits.astype(np.float64)
-    classes = logits.shape[1]
-    truth = labels.astype(int) if multi_label else np.eye(classes, dtype=int)[labels.astype(int)]
-    shifted = np.exp(logits - logits.max(1, keepdims=True))
-    chances = 1 / (1 + np.exp(-logits)) if multi_label else shifted / shifted.sum(1, keepdims=True)
-    both = [k for k in range(classes) if 0 < truth[:, k].sum() < len(truth)]
-    auc = [float(roc_auc_score(truth[:, k], chances[:, k])) for k in both]
+    chances = probabilities(logits, multi_label)
+    truth = one_hot(labels, chances.shape[1], multi_label)
+    cases = by_patient(chances, truth, patients or [str(number) for number in range(len(truth))])
+    found = {"auc_macro": mean(aucs(chances, truth)), "auc_macro_by_patient": mean(aucs(*cases))}
     if multi_label:
-        found = (chances >= 0.5).astype(int)
-        balanced = [float(balanced_accuracy_score(truth[:, k], found[:, k])) for k in both]
-        return {
-            "auc_macro": mean(auc),
+        picked = (chances >= 0.5).astype(int)
+        balanced = [float(balanced_accuracy_score(truth[:, k], picked[:, k])) for k in both(truth)]
+        return found | {
             "balanced_accuracy": mean(balanced),
-            "accuracy": float((found == truth).all(1).mean()),
-            "f1_macro": float(f1_score(truth, found, average="macro", zero_division=0)),
+            "accuracy": float((picked == truth).all(1).mean()),
+            "f1_macro": float(f1_score(truth, picked, average="macro", zero_division=0)),
         }
     picked, right = chances.argmax(1), labels.astype(int)
-    recalls = [float((picked[right == k] == k).mean()) for k in range(classes) if (right == k).any()]
-    return {
-        "auc_macro": mean(auc),
+    recalls = [float((picked[right == k] == k).mean()) for k in range(chances.shape[1]) if (right == k).any()]
+    return found | {
         "balanced_accuracy": mean(recalls),
         "accuracy": float((picked == right).mean()),
         "f1_macro": float(f1_score(right, picked, average="macro", zero_division=0)),
     }
+
+
+def probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray:
+    logits = logits.astype(np.float64)
+    if multi_label:
+        return 1 / (1 + np.exp(-logits))
+    shifted = np.exp(logits - logits.max(1, keepdims=True))
+    return shifted / shifted.sum(1, keepdims=True)
+
+
+def one_hot(labels: np.ndarray, classes: int, multi_label: bool) -> np.ndarray:
+    return labels.astype(int) if multi_label else np.eye(classes, dtype=int)[labels.astype(int)]
+
+
+def by_patient(chances: np.ndarray, truth: np.ndarray, patients: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Scans of one patient with the same labels as one case."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, (patient, labels) in enumerate(zip(patients, truth, strict=True)):
+        groups.setdefault((patient, *map(str, labels)), []).append(number)
+    return (
+        np.stack([chances[numbers].mean(0) for numbers in groups.values()]),
+        np.stack([truth[numbers[0]] for numbers in groups.values()]),
+    )
+
+
+def both(truth: np.ndarray) -> list[int]:
+    """Classes that are present and absent."""
+    return [k for k in range(truth.shape[1]) if 0 < truth[:, k].sum() < len(truth)]
+
+
+def aucs(chances: np.ndarray, truth: np.ndarray) -> list[float]:
+    return [float(roc_auc_score(truth[:, k], chances[:, k])) for k in both(truth)]
+
+
+def auc_by_class(logits: np.ndarray, labels: np.ndarray, multi_label: bool) -> list[float | None]:
+    """One against the rest, None where a class is present or absent throughout."""
+    chances = probabilities(logits, multi_label)
+    truth = one_hot(labels, chances.shape[1], multi_label)
+    return [
+        float(roc_auc_score(truth[:, k], chances[:, k])) if k in both(truth) else None for k in range(chances.shape[1])
+    ]
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -1,10 +1,10 @@
-"""Networks and losses. Exported with the package: imports torch, MONAI where needed, and nothing of training.
+"""Network and loss. Exported with the package: of `shared` it may import `shared.trainkit.exported` and nothing else.
 
-Kept by whoever edits this file: `build(config, num_classes, class_weights)`, a module whose
-`forward(image, labels=None)` returns {"loss", "logits"}; image is (B, 1, D, H, W) or (B, 1, H, W), logits (B, classes).
+Kept by whoever edits this file: `ModelConfig`, `LossConfig`, `build(config, num_classes, class_weights)`, a module
+whose `forward(image, labels=None)` returns {"loss", "logits"}; image is (B, 1, D, H, W) or (B, 1, H, W), logits
+(B, classes).
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,188 +13,98 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from shared.trainkit.exported.imaging.backbones import BackboneConfig as ModelConfig
+from shared.trainkit.exported.imaging.backbones import make_encoder, map_of
 
-@dataclass(frozen=True)
-class ModelConfig:
-    """`backbone`: resnet10, resnet18, resnet34, resnet50, densenet121 or efficientnet-b0; each in 2D and 3D.
-
-    `width`: channels of the first stage (resnet) or growth rate (densenet121); efficientnet-b0 has none.
-    `norm`: batch learns fastest (measured); group and instance do not depend on the batch, for batches below four.
-    """
-
-    __pydantic_config__ = {"extra": "forbid"}
-    backbone: Literal["resnet10", "resnet18", "resnet34", "resnet50", "densenet121", "efficientnet-b0"] = "resnet10"
-    width: int = 16
-    norm: Literal["batch", "group", "instance"] = "batch"
-    dropout: float = 0.2
+__all__ = ["LossConfig", "ModelConfig", "build"]
 
 
 @dataclass(frozen=True)
 class LossConfig:
-    """`name`: auto (cross_entropy, or bce when several labels may hold), cross_entropy, focal, bce.
+    """`name`: cross_entropy or focal; where several labels may hold for a sample bce, focal or asymmetric; auto takes
+    the first. Focal (Lin et al. 2017) turns down what is already right, by the power `focal_gamma`. Asymmetric (Ridnik
+    et al. 2021, "Asymmetric Loss For Multi-Label Classification") turns down absent labels more than present ones, by
+    their own powers, and passes over absent ones below the probability `margin`: for many labels, each of them rare.
 
-    `class_weights`: balanced or none.
+    `class_weights`: balanced or none; of bce and focal with several labels the weight of present ones; asymmetric has
+    none. `label_smoothing` is of cross_entropy only.
     """
 
     __pydantic_config__ = {"extra": "forbid"}
-    name: Literal["auto", "cross_entropy", "focal", "bce"] = "auto"
+    name: Literal["auto", "cross_entropy", "focal", "bce", "asymmetric"] = "auto"
     class_weights: Literal["balanced", "none"] = "balanced"
     label_smoothing: float = 0.05
     focal_gamma: float = 2.0
-
-
-RESNETS = {
-    "resnet10": ("basic", (1, 1, 1, 1)),
-    "resnet18": ("basic", (2, 2, 2, 2)),
-    "resnet34": ("basic", (3, 4, 6, 3)),
-    "resnet50": ("bottleneck", (3, 4, 6, 3)),
-}
+    gamma_absent: float = 4.0
+    gamma_present: float = 1.0
+    margin: float = 0.05
 
 
 class Classifier(nn.Module):
+    """The mean over the positions of a feature map, and a linear layer."""
+
     def __init__(
-        self, network: nn.Module, loss: LossConfig, multi_label: bool, weights: Sequence[float] | None
+        self,
+        config: ModelConfig,
+        loss: LossConfig,
+        shape: Sequence[int],
+        classes: int,
+        multi_label: bool,
+        weights: Sequence[float] | None,
     ) -> None:
         super().__init__()
-        self.network = network
+        self.encoder = make_encoder(config, shape)
+        channels, _ = map_of(self.encoder, shape)
+        self.head = nn.Sequential(nn.Dropout(config.dropout), nn.Linear(channels, classes))
         self.loss = loss
         self.multi_label = multi_label
         # Not part of the weights: the package has no use for it.
         self.register_buffer("class_weights", torch.tensor(weights) if weights else None, persistent=False)
 
     def forward(self, image: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
-        # Twice as fast on a CPU as the default layout.
-        layout = torch.channels_last_3d if image.ndim == 5 else torch.channels_last
-        logits = self.network(image.contiguous(memory_format=layout))
+        logits = self.head(self.encoder(image).flatten(2).mean(2))
         if labels is None:
             return {"logits": logits}
         return {"loss": self.compute_loss(logits.float(), labels), "logits": logits}
 
     def compute_loss(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        if self.multi_label:
-            return F.binary_cross_entropy_with_logits(logits, labels.float(), pos_weight=self.class_weights)
-        smoothing = self.loss.label_smoothing
-        if self.loss.name == "focal":
-            likelihood = F.log_softmax(logits, 1).gather(1, labels[:, None])[:, 0]
-            losses = -((1 - likelihood.exp()) ** self.loss.focal_gamma) * likelihood
-            return (losses * self.class_weights[labels]).mean() if self.class_weights is not None else losses.mean()
-        return F.cross_entropy(logits, labels, weight=self.class_weights, label_smoothing=smoothing)
+        name, weights, gamma = self.loss.name, self.class_weights, self.loss.focal_gamma
+        if not self.multi_label:
+            if name == "focal":
+                return focal(logits, labels, weights, gamma)
+            return F.cross_entropy(logits, labels, weight=weights, label_smoothing=self.loss.label_smoothing)
+        if name == "asymmetric":
+            return asymmetric(logits, labels.float(), self.loss)
+        losses = F.binary_cross_entropy_with_logits(logits, labels.float(), pos_weight=weights, reduction="none")
+        if name == "focal":
+            right = torch.where(labels > 0, logits, -logits).sigmoid()
+            losses = losses * (1 - right) ** gamma
+        return losses.mean()
+
+
+def focal(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None, gamma: float) -> torch.Tensor:
+    likelihood = F.log_softmax(logits, 1).gather(1, labels[:, None])[:, 0]
+    losses = -((1 - likelihood.exp()) ** gamma) * likelihood
+    return losses.mean() if weights is None else (losses * weights[labels]).mean()
+
+
+def asymmetric(logits: torch.Tensor, labels: torch.Tensor, how: LossConfig) -> torch.Tensor:
+    """Mean over samples and labels."""
+    present = logits.sigmoid()
+    absent = (1 - present + how.margin).clamp(max=1)
+    found = -F.logsigmoid(logits) * (1 - present) ** how.gamma_present
+    missed = -absent.clamp(min=1e-8).log() * (1 - absent) ** how.gamma_absent
+    return torch.where(labels > 0, found, missed).mean()
 
 
 def build(config: Any, num_classes: int, class_weights: Sequence[float] | None = None) -> Classifier:
     """`config` needs `.preprocess.input_shape` (resolved), `.model`, `.loss`, `.multi_label`."""
-    if config.model.backbone == "densenet121" and min(config.preprocess.input_shape) < 32:
-        raise ValueError("densenet121 halves each axis five times: preprocess.input_shape must be 32 or more on each")
-    network = make_network(config.model, config.preprocess.input_shape, num_classes)
     multi_label = bool(config.multi_label)
-    if multi_label and config.loss.name not in ("auto", "bce"):
-        raise ValueError(f"loss.name {config.loss.name!r} does not suit several labels a sample; use bce or auto")
-    if not multi_label and config.loss.name == "bce":
-        raise ValueError("loss.name bce is for several labels a sample; use cross_entropy, focal or auto")
-    return Classifier(network, config.loss, multi_label, class_weights)
-
-
-def make_network(config: ModelConfig, shape: Sequence[int], num_classes: int) -> nn.Module:
-    if config.backbone in RESNETS:
-        return ResNet(config, shape, num_classes)
-    dims = len(shape)
-    # Late: the import takes longer than a prediction, and a resnet does without.
-    from monai.networks import nets
-
-    if config.backbone == "densenet121":
-        network = nets.DenseNet121(
-            dims, 1, num_classes, 2 * config.width, growth_rate=config.width, dropout_prob=config.dropout
+    if multi_label and config.loss.name == "cross_entropy":
+        raise ValueError("loss.name cross_entropy is for one label a sample; use bce, focal, asymmetric or auto")
+    if not multi_label and config.loss.name in ("bce", "asymmetric"):
+        raise ValueError(
+            f"loss.name {config.loss.name} is for several labels a sample; use cross_entropy, focal or auto"
         )
-    elif config.backbone == "efficientnet-b0":
-        network = nets.EfficientNetBN("efficientnet-b0", False, False, dims, 1, num_classes)
-    else:
-        raise ValueError(f"there is no backbone {config.backbone!r}")
-    return swap_norm(network, config.norm)
-
-
-class ResNet(nn.Module):
-    """The usual ResNet in 2D or 3D with a choice of norm.
-
-    Not MONAI's: in 1.6 that hands its norm argument to the first layer only. An axis that has become short is not
-    halved further, so that scans of few slices keep their depth.
-    """
-
-    def __init__(self, config: ModelConfig, shape: Sequence[int], num_classes: int) -> None:
-        super().__init__()
-        dims = len(shape)
-        conv = nn.Conv3d if dims == 3 else nn.Conv2d
-        kind, counts = RESNETS[config.backbone]
-        stride, shape = halve(shape)
-        stem = conv(1, config.width, 5, stride, 2, bias=False)
-        layers: list[nn.Module] = [stem, make_norm(config.norm, config.width, dims), nn.ReLU(inplace=True)]
-        stride, shape = halve(shape, 8)
-        layers.append((nn.MaxPool3d if dims == 3 else nn.MaxPool2d)(3, stride, 1))
-        channels = config.width
-        for stage, count in enumerate(counts):
-            for number in range(count):
-                stride = (1,) * dims
-                if stage and not number:
-                    stride, shape = halve(shape)
-                block = Block(channels, config.width * 2**stage, stride, kind, config.norm)
-                layers.append(block)
-                channels = block.channels
-        self.features = nn.Sequential(*layers)
-        self.head = nn.Sequential(nn.Dropout(config.dropout), nn.Linear(channels, num_classes))
-        for module in self.features.modules():
-            if isinstance(module, nn.Conv2d | nn.Conv3d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        return self.head(self.features(image).flatten(2).mean(2))
-
-
-def halve(shape: Sequence[int], least: int = 4) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Stride of each axis and the shape after it; an axis of `least` or fewer is kept."""
-    stride = tuple(2 if size > least else 1 for size in shape)
-    return stride, tuple(-(-size // step) for size, step in zip(shape, stride, strict=True))
-
-
-class Block(nn.Module):
-    """Basic: two 3-convolutions. Bottleneck: 1, 3, 1 with four times the channels out."""
-
-    def __init__(self, channels: int, planes: int, stride: tuple[int, ...], kind: str, norm: str) -> None:
-        super().__init__()
-        dims = len(stride)
-        conv = nn.Conv3d if dims == 3 else nn.Conv2d
-        self.channels = planes * (4 if kind == "bottleneck" else 1)
-        one = (1,) * dims
-        sizes = ((3, stride), (3, one)) if kind == "basic" else ((1, one), (3, stride), (1, one))
-        steps: list[nn.Module] = []
-        before = channels
-        for number, (size, step) in enumerate(sizes):
-            last = number == len(sizes) - 1
-            after = self.channels if last else planes
-            steps += [conv(before, after, size, step, size // 2, bias=False), make_norm(norm, after, dims)]
-            steps += [] if last else [nn.ReLU(inplace=True)]
-            before = after
-        self.body = nn.Sequential(*steps)
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != one or channels != self.channels:
-            other = conv(channels, self.channels, 1, stride, bias=False)
-            self.shortcut = nn.Sequential(other, make_norm(norm, self.channels, dims))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.relu(self.body(x) + self.shortcut(x))
-
-
-def make_norm(norm: str, channels: int, dims: int) -> nn.Module:
-    """Instance is group norm with one channel a group."""
-    if norm == "batch":
-        return nn.BatchNorm3d(channels) if dims == 3 else nn.BatchNorm2d(channels)
-    return nn.GroupNorm(channels if norm == "instance" else math.gcd(8, channels), channels)
-
-
-def swap_norm(module: nn.Module, norm: str) -> nn.Module:
-    """Batch norm layers of a ready-made network, replaced."""
-    for name, child in module.named_children():
-        if isinstance(child, nn.modules.batchnorm._BatchNorm):
-            if norm != "batch":
-                setattr(module, name, make_norm(norm, child.num_features, 0))
-        else:
-            swap_norm(child, norm)
-    return module
+    shape = config.preprocess.input_shape
+    return Classifier(config.model, config.loss, shape, num_classes, multi_label, class_weights)

@@ -20,7 +20,7 @@ class Classifier:
     def __init__(self, asked: package_cli.Asked) -> None:
         import model
         import safetensors.torch
-        from inference import Preprocess
+        from imaging.inference import Preprocess
 
         config = asked.config
         self.labels: list[str] = asked.labels["names"]
@@ -40,7 +40,7 @@ class Classifier:
     def read(self, path: Path) -> Any:
         """float32 (1, D, H, W) or (1, H, W)."""
         import numpy as np
-        from inference import input_files, load_image, preprocess
+        from imaging.inference import input_files, load_image, preprocess
 
         files, attributes = input_files(path)
         # float16 as in training, where preprocessed samples are cached.

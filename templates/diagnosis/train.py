@@ -6,12 +6,10 @@ goes on from the newest intact checkpoint. Exit codes: 0 done, 1 the training fa
 wrong (all problems are listed), 143 stopped by SIGTERM with a checkpoint saved.
 """
 
-import argparse
+import math
 import os
-import signal
 import sys
-import time
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,182 +18,113 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Threads that wait do not spin: on a machine shared with others that costs half the speed.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from config import Config, ConfigError, load
+import config
+import dataset
+import model
+import torch
 
-from shared.trainkit import checkpoints, checks
-from shared.trainkit.exported import CLI
-from shared.trainkit.index import IndexInvalid, labels_of, read_index
-from shared.trainkit.package import PackageFacts, write_package
-from shared.trainkit.progress import ProgressFile, write_metrics
-
-HERE = Path(__file__).resolve().parent
-EXPORTED = ("predict.py", "inference.py", "readers.py", "model.py")
-IMPORTED = ("torch", "numpy", "safetensors", "nibabel", "pydicom", "pillow")
-CHECKPOINTS = Path("checkpoints")
+from shared.trainkit.checks import Problem, label_problems
+from shared.trainkit.images import run
+from shared.trainkit.images.task import Costs, Measured, Row, Task
+from shared.trainkit.index import labels_of
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--config", default="config.yaml")
-    parser.add_argument("--smoke", action="store_true", help="train on tiny data of its own, package, predict")
-    arguments = parser.parse_args(argv)
-    if arguments.smoke:
-        from smoke import run_smoke
+class Diagnosis(Task):
+    name = "diagnosis"
+    folder = Path(__file__).resolve().parent
+    load = staticmethod(config.load)
+    dataset = dataset
+    undefined = (
+        "{metric} was never defined on the validation part\n"
+        "give the split val samples of at least two classes, or choose training.metric accuracy"
+    )
 
-        return run_smoke()
-    try:
-        return train(load(arguments.config))
-    except (ConfigError, IndexInvalid, checks.DataProblems, FileNotFoundError) as error:
-        print(error, file=sys.stderr)
-        return 2
+    def inputs(self, config: Any) -> list[Path]:
+        return [Path(config.label_map), *super().inputs(config)]
 
+    def problems(self, config: Any, rows: Sequence[Row]) -> list[Problem]:
+        return label_problems(rows, dataset.label_names(config))
 
-def train(config: Config) -> int:
-    begin = time.monotonic()
-    rows = check_rows(config)
+    def model(self, config: Any, train_set: Any) -> torch.nn.Module:
+        from metrics import class_weights
 
-    import dataset
+        weights = None
+        if config.loss.class_weights == "balanced" and config.training.sampling == "shuffled":
+            weights = class_weights(hot(train_set, config.multi_label).numpy(), bool(config.multi_label))
+        return model.build(config, len(train_set.label_names), weights)
 
-    config = dataset.resolve(config)
-    train_set, val_set = dataset.build(config, "train"), dataset.build(config, "val")
-    names = train_set.label_names
-    readers = {"train": train_set, "val": val_set}
-    threads = len(os.sched_getaffinity(0))
-    checks.refuse(checks.read_all(rows, lambda row: readers[row["split"]].image(row), threads))
+    def costs(self, config: Any, model: Any, val_set: Any, batch_seconds: float) -> Costs:
+        # An evaluation has no backward pass: about a third of the work.
+        seconds = batch_seconds / 3 * math.ceil(len(val_set) / config.training.batch_size)
+        return Costs(evaluation=seconds, final=seconds)
 
-    # Late: what is wrong with the data is told before the frameworks are loaded.
-    import torch
-    from loop import fit
-    from transformers import set_seed
+    def trainer(self, config: Any, **fields: Any) -> Any:
+        from metrics import scores
 
-    set_seed(config.training.seed)
-    model = build_model(config, train_set, len(names))
-    settled = config.model_dump(mode="json", exclude={"training": {"train_seconds", "save_seconds", "workers"}})
-    code = [HERE / name for name in ("dataset.py", *EXPORTED[1:])]
-    mark = checkpoints.fingerprint(settled, [Path(config.index), Path(config.label_map), *code])
-    attempt, picked = checkpoints.resume(CHECKPOINTS, mark)
-    shape = tuple(config.preprocess.input_shape)
-    print(f"{len(train_set)} train and {len(val_set)} val samples, {len(names)} classes, input {shape}", flush=True)
+        from shared.trainkit.images.sampling import SamplingTrainer, balanced
 
-    try:
-        result = fit(config, model, train_set, val_set, attempt, picked, begin, CHECKPOINTS)
-    except torch.cuda.OutOfMemoryError:
-        print(
-            f"the GPU's memory does not hold a batch of {config.training.batch_size} images of {shape}\n"
-            "halve training.batch_size and double training.accumulate, or take a smaller preprocess.input_shape",
-            file=sys.stderr,
+        val_set, train_set = fields["eval_dataset"], fields["train_dataset"]
+        patients = [str(row["patient"]) for row in val_set.rows]
+        even = config.training.sampling == "balanced"
+        return SamplingTrainer(
+            sampler=balanced(hot(train_set, config.multi_label), config.training.seed) if even else None,
+            compute_metrics=lambda found: {
+                name: math.nan if value is None else value
+                for name, value in scores(
+                    found.predictions, found.label_ids, bool(config.multi_label), patients
+                ).items()
+            },
+            **fields,
         )
-        return 1
-    except checks.TrainingFailed as error:
-        print(error, file=sys.stderr)
-        return 1
-    if result is None:
-        print("stopped as asked; the same command goes on from the checkpoint", flush=True)
-        return 128 + signal.SIGTERM
-    deliver(config, rows, names, result, time.monotonic() - begin + attempt.seconds, attempt.number)
-    return 0
+
+    def measure(self, config: Any, model: Any, trainer: Any, val_set: Any) -> Measured:
+        from metrics import auc_by_class, scores
+
+        found = trainer.predict(val_set)
+        patients = [str(row["patient"]) for row in val_set.rows]
+        several = bool(config.multi_label)
+        by_class = auc_by_class(found.predictions, found.label_ids, several)
+        return Measured(
+            metrics=scores(found.predictions, found.label_ids, several, patients),
+            more={
+                "auc_by_class": dict(zip(val_set.label_names, by_class, strict=True)),
+                "multi_label": several,
+                "patients": {"val": len(set(patients))},
+            },
+        )
+
+    def packaged(self, config: Any) -> dict[str, Any]:
+        return {"multi_label": bool(config.multi_label)}
+
+    def facts(self, config: Any, rows: Sequence[Row], train_set: Any) -> dict[str, Any]:
+        counts: dict[str, dict[str, int]] = {"train": {}, "val": {}}
+        for row in rows:
+            for label in labels_of(row):
+                counts[row["split"]][label] = counts[row["split"]].get(label, 0) + 1
+        how, wanted = config.preprocess, config.model
+        deep = len(how.input_shape) == 3
+        kind = "scan: a folder of slices, a NIfTI, DICOM" if deep else "image: a PNG, JPG, DICOM"
+        several = (
+            " Several labels may hold for one INPUT; those with 0.5 or more are named." if config.multi_label else ""
+        )
+        return {
+            "label_names": train_set.label_names,
+            "input_text": (
+                f"One INPUT is one {kind} or npy or pt file. It is normalised ({how.intensity}"
+                f"{f' {how.window}' if how.window else ''}) and resampled to {tuple(how.input_shape)}, axes "
+                f"{'(D, H, W)' if deep else '(H, W)'}.{several}"
+            ),
+            "input_shape": (1, *how.input_shape),
+            "counts": counts,
+            "model": f"{wanted.backbone} (width {wanted.width}, {wanted.norm} norm)",
+        }
 
 
-def check_rows(config: Config) -> list[dict[str, Any]]:
-    """What can be said without opening an image; the sooner the better."""
-    from dataset import data_root, label_names
-
-    rows = read_index(config.index)
-    names = label_names(config)
-    problems = checks.split_problems(rows, config.index) + checks.label_problems(rows, names)
-    root = data_root(config)
-    if not root.is_dir():
-        problems.append(checks.Problem("data_root", f"{root} is no folder; set data_root or M3_DATA"))
-    checks.refuse(problems)
-    return rows
-
-
-def build_model(config: Config, train_set: Any, classes: int) -> Any:
-    import model
-    import torch
-    from metrics import class_weights
-
-    weights = None
-    if config.loss.class_weights == "balanced":
-        targets = torch.stack(train_set.targets)
-        hot = targets if config.multi_label else torch.nn.functional.one_hot(targets, classes)
-        weights = class_weights(hot.numpy(), bool(config.multi_label))
-    try:
-        return model.build(config, classes, weights)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-
-
-def deliver(
-    config: Config, rows: list[dict[str, Any]], names: list[str], result: Any, seconds: float, attempts: int
-) -> None:
-    """Write package/ and then metrics.json; the latter says that all is done."""
-    from shared.trainkit.callbacks import save_weights
-
-    counts: dict[str, dict[str, int]] = {"train": {}, "val": {}}
-    for row in rows:
-        for label in labels_of(row):
-            counts[row["split"]][label] = counts[row["split"]].get(label, 0) + 1
-    samples = {split: sum(row["split"] == split for row in rows) for split in counts}
-    how, metric = config.preprocess, config.training.metric
-    order = "(D, H, W)" if len(how.input_shape) == 3 else "(H, W)"
-    kind = "scan: a folder of slices, a NIfTI, DICOM" if len(how.input_shape) == 3 else "image: a PNG, JPG, DICOM"
-    facts = PackageFacts(
-        task="diagnosis",
-        label_names=names,
-        input_text=(
-            f"One INPUT is one {kind} or npy or pt file. It is normalised ({how.intensity}"
-            f"{f' {how.window}' if how.window else ''}) and resampled to {tuple(how.input_shape)}, axes {order}."
-        ),
-        input_shape=(1, *how.input_shape),
-        counts=counts,
-        metric_name=metric,
-        metrics=result.metrics,
-        model=f"{config.model.backbone} (width {config.model.width}, {config.model.norm} norm)",
-        parameters=result.parameters,
-        epochs=result.epochs,
-        seconds=seconds,
-        device=result.device,
-        value_range=(-5.0, 5.0) if how.intensity == "zscore" else (-1.0, 1.0),
-    )
-    write_package(
-        Path("package"),
-        code=[*(HERE / name for name in EXPORTED), CLI],
-        imports=IMPORTED if config.model.backbone.startswith("resnet") else (*IMPORTED, "monai"),
-        save_weights=lambda path: save_weights(result.model, path),
-        config={
-            "task": "diagnosis",
-            "multi_label": bool(config.multi_label),
-            "preprocess": asdict(config.preprocess),
-            "model": asdict(config.model),
-            "loss": asdict(config.loss),
-        },
-        facts=facts,
-    )
-    write_metrics(
-        Path("metrics.json"),
-        metrics=result.metrics,
-        metric_name=metric,
-        epochs=result.epochs,
-        seconds=seconds,
-        samples=samples,
-        device=result.device,
-        parameters=result.parameters,
-        more={"best_epoch": result.best_epoch, "attempts": attempts, "input_shape": [1, *how.input_shape]},
-    )
-    ProgressFile(Path("progress.jsonl")).write(
-        epoch=result.epochs,
-        epochs=result.epochs,
-        metric=result.metrics[metric],
-        metric_name=metric,
-        eta_seconds=0.0,
-        text="done",
-    )
-    print(
-        f"best {metric} {result.metrics[metric]:.3f} on val; package/ and metrics.json written in {seconds:.0f} s",
-        flush=True,
-    )
+def hot(data: Any, multi_label: bool) -> torch.Tensor:
+    """(samples, classes) of 0 and 1."""
+    targets = torch.stack(data.targets)
+    return targets if multi_label else torch.nn.functional.one_hot(targets, len(data.label_names))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run.main(__doc__, Diagnosis()))

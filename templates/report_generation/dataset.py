@@ -7,73 +7,48 @@ Kept by whoever edits it, because train.py and the checks call them:
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from config import Augmentation, Config, ConfigError
-from inference import Preprocess, load_image
+from config import Config, ConfigError
 from model import Special
 from views import Views, grouped, load_case
 from words import Words, learn
 from words import load as load_words
 
-from shared.trainkit.cache import ArrayCache
-from shared.trainkit.checks import DataProblems, Problem
+from shared.trainkit.exported.imaging.inference import load_image
+from shared.trainkit.images import augment
+from shared.trainkit.images.cases import Images, data_root
+from shared.trainkit.images.survey import settle
 from shared.trainkit.index import read_index
 
 Row = Mapping[str, Any]
-LOOKED_AT = 24
-"""Training samples from which `auto` is settled."""
 MOST_VIEWS = 4
 """Files of a case up to which `auto` takes them for views; and views that are looked at."""
 
 
-class Dataset(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
+class Dataset(Images):
     """One split. `image` has the views of a case as channels; a view that the case has not is zeros."""
 
-    def __init__(self, config: Config, rows: Sequence[Row], words: Words, augment: bool) -> None:
-        self.rows = list(rows)
+    def __init__(self, config: Config, rows: Sequence[Row], words: Words, train: bool) -> None:
+        targets = [torch.tensor(words.labels(row["target"], int(config.text.max_tokens))) for row in rows]
+        super().__init__(config, rows, targets, [asdict(config.preprocess), asdict(config.views)], train)
         self.words = words
         self.vocabulary = len(words)
-        self.root = data_root(config)
-        self.how, self.views = config.preprocess, config.views
-        self.length = int(config.text.max_tokens)
-        folder = Path(config.cache) if config.cache else Path(os.devnull)
-        self.cache = ArrayCache(folder, [asdict(config.preprocess), asdict(config.views)])
-        self.targets = [torch.tensor(words.labels(row["target"], self.length)) for row in rows]
-        self.augmentation = partial(make_augmentation, config, self.rows) if augment else None
-
-    @cached_property
-    def augment(self) -> Any:
-        """None without augmentation. Made on first use: the import takes seconds, and the images are checked before."""
-        return self.augmentation() if self.augmentation else None
-
-    def __len__(self) -> int:
-        return len(self.rows)
+        self.views = config.views
 
     def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
-        image = torch.from_numpy(self.image(self.rows[number]).astype(np.float32))
-        if self.augment is not None:
-            # From torch's generator, which differs by worker and is part of a checkpoint.
-            self.augment.set_random_state(int(torch.randint(2**31, ())))
-            image = torch.stack([self.augment(view[None]).as_tensor()[0] if view.any() else view for view in image])
-        return {"image": image.contiguous(), "labels": self.targets[number]}
+        image = self.seen(number)
+        return {"image": image, "labels": self.targets[number]}
 
-    def image(self, row: Row) -> np.ndarray:
-        """Preprocessed, not augmented. Raises BadImage."""
-        files = [self.root / file for file in row["files"]]
-
-        def make() -> np.ndarray:
-            return load_case(files, row["attributes"], self.how, self.views)
-
-        return self.cache.get(str(row["sample_id"]), files, row["attributes"], make)
+    def read(self, row: Row) -> np.ndarray:
+        """Preprocessed, not augmented: float32 (views, ...). Raises BadImage."""
+        return load_case(self.files(row), row["attributes"], self.how, self.views)
 
 
 def build(config: Config, split: str) -> Dataset:
@@ -81,11 +56,7 @@ def build(config: Config, split: str) -> Dataset:
     config = resolve(config)
     rows = read_index(config.index)
     words = make_words(config, rows)
-    return Dataset(config, [row for row in rows if row["split"] == split], words, augment=split == "train")
-
-
-def data_root(config: Config) -> Path:
-    return Path(config.data_root or os.environ.get("M3_DATA") or ".")
+    return Dataset(config, [row for row in rows if row["split"] == split], words, train=split == "train")
 
 
 def make_words(config: Config, rows: Sequence[Row]) -> Words:
@@ -101,26 +72,39 @@ def make_words(config: Config, rows: Sequence[Row]) -> Words:
 
 
 def resolve(config: Config) -> Config:
-    """Replace every `auto` by what up to 24 evenly drawn training samples show. A second call changes nothing."""
-    how, views, text, model = config.preprocess, config.views, config.text, config.model
-    if "auto" not in (how.input_shape, how.intensity, views.files, views.most, text.max_tokens, text.special):
-        return config
-    rows = read_index(config.index)
+    """Replace every `auto` by what training rows and up to 24 of their images show. A second call changes nothing."""
+    rows, root = read_index(config.index), data_root(config)
     training = [row for row in rows if row["split"] == "train"]
+    views = settle_views(config.views, training)
+
+    def first_view(row: Row) -> np.ndarray:
+        return load_image(grouped([root / file for file in row["files"]], views)[0], row["attributes"])[0]
+
+    how = settle(config.preprocess, training, first_view)
+    sided = any(re.search(r"\b(left|right)", str(row["target"]), re.IGNORECASE) for row in training)
+    update = {
+        "preprocess": how,
+        "views": views,
+        "augmentation": augment.settle(config.augmentation, training, how, sided),
+    }
+    return settle_text(config, rows).model_copy(update=update)
+
+
+def settle_text(config: Config, rows: Sequence[Row]) -> Config:
+    """Length of a report, special tokens, and sizes of a decoder that is given."""
+    text, model = config.text, config.model
+    if "auto" not in (text.max_tokens, text.special):
+        return config
     if model.decoder:
         model = replace(model, **decoder_sizes(Path(model.decoder)))
     words = make_words(config, rows)
-    lengths = [len(words.encode(row["target"])) + 1 for row in training]
+    lengths = [len(words.encode(row["target"])) + 1 for row in rows if row["split"] == "train"]
     length = math.ceil(float(np.percentile(lengths, 95))) if text.max_tokens == "auto" else text.max_tokens
     # A report that ends with its length is asked for past it once more.
     length = min(length, model.positions - 1)
     special = Special(words.begin, words.end, words.pad, words.unknown)
     text = text.model_copy(update={"max_tokens": max(2, length), "special": special})
-    views = settle_views(views, training)
-    if how.input_shape == "auto" or how.intensity == "auto":
-        drawn = [training[round(at)] for at in np.linspace(0, len(training) - 1, min(LOOKED_AT, len(training)))]
-        how = settle(how, [image for row in drawn for image in glimpse(row, data_root(config), views)])
-    return config.model_copy(update={"preprocess": how, "views": views, "text": text, "model": model})
+    return config.model_copy(update={"text": text, "model": model})
 
 
 def decoder_sizes(folder: Path) -> dict[str, int]:
@@ -145,51 +129,6 @@ def settle_views(views: Views, rows: Sequence[Row]) -> Views:
     return views
 
 
-def glimpse(row: Row, root: Path, views: Views) -> list[np.ndarray]:
-    """The first view, or nothing where it cannot be read: that is reported with all the others before training."""
-    try:
-        return [load_image(grouped([root / file for file in row["files"]], views)[0], row["attributes"])[0]]
-    except (ValueError, OSError):
-        return []
-
-
-def settle(how: Preprocess, images: Sequence[np.ndarray]) -> Preprocess:
-    if not images:
-        raise DataProblems(
-            [Problem("training images", "none of those looked at can be read; give input_shape to see why")]
-        )
-    if how.input_shape == "auto":
-        volumes = [image.shape for image in images if image.ndim == 3 and image.shape[0] > 1]
-        if volumes:
-            depth = float(np.median([shape[0] for shape in volumes]))
-            how = replace(how, input_shape=(fitting(depth, 8, 32), *plane(volumes, 64)))
-        else:
-            how = replace(how, input_shape=plane([image.shape for image in images], 128))
-    if how.intensity == "auto":
-        # Hounsfield units reach far below zero, and their zero means something: keep the scale.
-        lows = [float(np.percentile(image, 1)) for image in images]
-        if how.window is not None:
-            how = replace(how, intensity="window")
-        elif np.median(lows) < -500:
-            body = np.concatenate([image[image > -1000].ravel()[::97] for image in images])
-            low, high = np.percentile(body, (0.5, 99.5)) if body.size else (-1000, 400)
-            how = replace(how, intensity="window", window=(round(float(low)), round(max(float(high), low + 1))))
-        else:
-            how = replace(how, intensity="zscore")
-    return how
-
-
-def plane(shapes: Sequence[tuple[int, ...]], largest: int) -> tuple[int, int]:
-    height, width = (float(np.median([shape[axis] for shape in shapes])) for axis in (-2, -1))
-    shrink = min(1.0, largest / max(height, width))
-    return fitting(height * shrink, 16, largest), fitting(width * shrink, 16, largest)
-
-
-def fitting(size: float, least: int, most: int) -> int:
-    """Nearest multiple of eight within bounds."""
-    return int(min(most, max(least, 8 * math.floor(size / 8 + 0.5))))
-
-
 def telling_words(data: Dataset, most: int) -> list[int]:
     """Token numbers that tell reports apart: in more than one in fifty and not in nearly all, the most even first."""
     counts = np.zeros(data.vocabulary)
@@ -199,37 +138,3 @@ def telling_words(data: Dataset, most: int) -> list[int]:
     apart = (counts >= 2) & (share >= 0.02) & (share <= 0.95)
     ranked = np.argsort(-(share * (1 - share)), kind="stable")
     return [int(number) for number in ranked if apart[number]][:most]
-
-
-def make_augmentation(config: Config, rows: Sequence[Row]) -> Any:
-    """MONAI transforms on one view, channel first; None where all is switched off."""
-    wanted: Augmentation = config.augmentation
-    dims = len(config.preprocess.input_shape)
-    flips = wanted.flip_axes
-    if flips == "auto":
-        sided = any(re.search(r"\b(left|right)", str(row["target"]), re.IGNORECASE) for row in rows)
-        flips = () if sided else ("W",)
-    axes = [{"D": 0, "H": dims - 2, "W": dims - 1}[axis] for axis in flips if axis != "D" or dims == 3]
-    chance, turn = wanted.probability, math.radians(wanted.rotate_degrees)
-    if not (axes or turn or wanted.scale or wanted.shift or wanted.brightness or wanted.noise):
-        return None
-    from monai import transforms as T
-
-    steps: list[Any] = [T.RandFlip(prob=0.5, spatial_axis=axis) for axis in axes]
-    if turn or wanted.scale or wanted.shift:
-        sizes = config.preprocess.input_shape
-        steps.append(
-            T.RandAffine(
-                prob=chance,
-                rotate_range=(turn, 0.0, 0.0) if dims == 3 else (turn,),
-                scale_range=(wanted.scale,) * dims,
-                translate_range=[wanted.shift * int(size) for size in sizes],
-                padding_mode="border",
-            )
-        )
-    if wanted.brightness:
-        steps.append(T.RandScaleIntensity(factors=wanted.brightness, prob=chance))
-        steps.append(T.RandShiftIntensity(offsets=wanted.brightness, prob=chance))
-    if wanted.noise:
-        steps.append(T.RandGaussianNoise(prob=chance / 2, std=wanted.noise))
-    return T.Compose(steps)

@@ -1,4 +1,5 @@
-"""Images of a case -> report. Exported with the package: imports torch, Transformers, MONAI where needed.
+"""Images of a case -> report. Exported with the package: of `shared` it may import `shared.trainkit.exported` and
+nothing else.
 
 Kept by whoever edits this file: `build(config, vocabulary, telling)`, a module whose `forward(image, labels)` returns
 {"loss", "logits"} and whose `write(image, ...)` returns token numbers. image is (B, views, D, H, W) or (B, views, H, W)
@@ -7,30 +8,29 @@ where a view of zeros is one that the case has not; labels (B, L) with -100 past
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from encoder import make_encoder, map_of
 from torch import nn
 from words import IGNORED
 
+from shared.trainkit.exported.imaging.backbones import BackboneConfig, make_encoder, map_of
+
 
 @dataclass(frozen=True)
-class ModelConfig:
-    """`backbone`: resnet10, resnet18, resnet34, resnet50, densenet121 or efficientnet-b0; each in 2D and 3D.
+class ModelConfig(BackboneConfig):
+    """Beside the encoder's backbone (BackboneConfig says what its keys mean; `weights` are of the encoder):
 
-    `width`: channels of the first stage (resnet) or growth rate (densenet121); efficientnet-b0 has none.
-    `norm`: batch learns fastest; group and instance do not depend on the batch, for batches below four.
     `tokens`: positions of a view's feature map that the decoder sees, at most (resnets).
     `hidden`, `layers`, `heads`, `positions`: of the decoder, a GPT-2 with cross-attention to the visual tokens.
     `telling`: words that the images are asked for directly beside the text, those that tell reports apart.
+    `decoder`: of a configuration only: folder with config.json and model.safetensors of a GPT-2 to start from. It
+    settles hidden, layers, heads and positions; its tokenizer.json is taken unless text.tokenizer names another. Its
+    cross-attention is learned anew.
     """
 
     __pydantic_config__ = {"extra": "forbid"}
-    backbone: Literal["resnet10", "resnet18", "resnet34", "resnet50", "densenet121", "efficientnet-b0"] = "resnet10"
-    width: int = 16
-    norm: Literal["batch", "group", "instance"] = "batch"
     dropout: float = 0.1
     tokens: int = 64
     hidden: int = 128
@@ -38,6 +38,7 @@ class ModelConfig:
     heads: int = 4
     positions: int = 512
     telling: int = 256
+    decoder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class ReportModel(nn.Module):
         self.loss = loss
         self.special = special
         self.vocabulary = vocabulary
-        self.encoder = make_encoder(config.backbone, config.width, config.norm, shape, config.tokens)
+        self.encoder = make_encoder(config, shape, config.tokens)
         channels, places = map_of(self.encoder, shape)
         self.project = nn.Sequential(nn.Linear(channels, config.hidden), nn.LayerNorm(config.hidden))
         self.place = nn.Parameter(torch.randn(places, config.hidden) * 0.02)
@@ -189,8 +190,6 @@ def build(config: Any, vocabulary: int, telling: Sequence[int] = ()) -> ReportMo
     """
     made: ModelConfig = config.model
     shape = config.preprocess.input_shape
-    if made.backbone == "densenet121" and min(shape) < 32:
-        raise ValueError("densenet121 halves each axis five times: preprocess.input_shape must be 32 or more on each")
     if made.hidden % made.heads:
         raise ValueError(f"model.hidden {made.hidden} cannot be shared among model.heads {made.heads}")
     model = ReportModel(made, config.loss, config.text.special, shape, config.views.most, vocabulary)

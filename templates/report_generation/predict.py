@@ -25,7 +25,7 @@ class Reporter:
     def __init__(self, asked: package_cli.Asked) -> None:
         import model
         import safetensors.torch
-        from inference import Preprocess
+        from imaging.inference import Preprocess
         from views import Views
         from words import load
 
@@ -50,7 +50,7 @@ class Reporter:
     def read(self, path: Path) -> Any:
         """float32 (views, D, H, W) or (views, H, W)."""
         import numpy as np
-        from inference import input_files
+        from imaging.inference import input_files
         from views import load_case
 
         files, attributes = input_files(path)

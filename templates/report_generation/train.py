@@ -6,11 +6,9 @@ configuration, data and code goes on from the newest intact checkpoint. Exit cod
 configuration or data are wrong (all problems are listed), 143 stopped by SIGTERM with a checkpoint saved.
 """
 
-import argparse
+import math
 import os
-import signal
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,105 +19,95 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Threads that wait do not spin: on a machine shared with others that costs half the speed.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from shared.trainkit import checkpoints, checks
-from shared.trainkit.configfile import ConfigError
-from shared.trainkit.exported import CLI
-from shared.trainkit.index import IndexInvalid, read_index
-from shared.trainkit.package import PackageFacts, write_package
-from shared.trainkit.progress import ProgressFile, write_json, write_metrics, write_text
+import config
+import dataset
+import model
+import torch
 
-HERE = Path(__file__).resolve().parent
-EXPORTED = ("predict.py", "inference.py", "readers.py", "views.py", "words.py", "encoder.py", "model.py")
-IMPORTED = ("torch", "transformers", "tokenizers", "numpy", "safetensors", "nibabel", "pydicom", "pillow")
-CHECKPOINTS = Path("checkpoints")
+from shared.trainkit import checks
+from shared.trainkit.images import run
+from shared.trainkit.images.task import Costs, Measured, Row, Task
+from shared.trainkit.progress import write_text
+
 EMPTY = ("", "nan", "none", "null", "n/a")
 """What a table's empty cell may have become."""
 FILES = (".txt", ".json", ".xml", ".csv", ".png", ".jpg", ".nii", ".nii.gz", ".dcm")
-UNUSED = (
-    "The reports are hardly better with a case's own images than with those of another: do not use this model. "
-    "It needs more data, more training, or a larger input."
-)
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--config", default="config.yaml")
-    parser.add_argument("--smoke", action="store_true", help="train on tiny data of its own, package, predict")
-    arguments = parser.parse_args(argv)
-    if arguments.smoke:
-        from smoke import run_smoke
-
-        return run_smoke()
-    from config import load
-
-    try:
-        return train(load(arguments.config))
-    except (ConfigError, IndexInvalid, checks.DataProblems, FileNotFoundError) as error:
-        print(error, file=sys.stderr)
-        return 2
-
-
-def train(config: Any) -> int:
-    begin = time.monotonic()
-    rows = check_rows(config)
-
-    import dataset
-
-    config = dataset.resolve(config)
-    train_set, val_set = dataset.build(config, "train"), dataset.build(config, "val")
-    readers = {"train": train_set, "val": val_set}
-    threads = len(os.sched_getaffinity(0))
-    checks.refuse(checks.read_all(rows, lambda row: readers[row["split"]].image(row), threads))
-
-    # Late: what is wrong with the data is told before the frameworks are loaded.
-    import torch
-    from loop import fit
-    from transformers import set_seed
-
-    set_seed(config.training.seed)
-    model = build_model(config, train_set)
-    settled = config.model_dump(mode="json", exclude={"training": {"train_seconds", "save_seconds", "workers"}})
-    code = [HERE / name for name in ("dataset.py", *EXPORTED[1:])]
-    mark = checkpoints.fingerprint([settled, train_set.words.text], [Path(config.index), *code])
-    attempt, picked = checkpoints.resume(CHECKPOINTS, mark)
-    shape = (config.views.most, *config.preprocess.input_shape)
-    print(
-        f"{len(train_set)} train and {len(val_set)} val samples, input {shape}, {len(train_set.words)} tokens, "
-        f"reports of up to {config.text.max_tokens}",
-        flush=True,
+class Reports(Task):
+    name = "report_generation"
+    folder = Path(__file__).resolve().parent
+    exported = ("predict.py", "model.py", "views.py", "words.py")
+    imported = ("torch", "transformers", "tokenizers", "numpy", "safetensors", "nibabel", "pydicom", "pillow")
+    load = staticmethod(config.load)
+    dataset = dataset
+    undefined = (
+        "no evaluation was reached, or its loss was not finite\n"
+        "raise training.train_seconds, or lower training.learning_rate (by ten)"
     )
-    try:
-        result = fit(config, model, train_set, val_set, attempt, picked, begin, CHECKPOINTS)
-    except torch.cuda.OutOfMemoryError:
-        print(
-            f"the GPU's memory does not hold a batch of {config.training.batch_size} cases of {shape}\n"
-            "halve training.batch_size and double training.accumulate, or take a smaller preprocess.input_shape",
-            file=sys.stderr,
-        )
-        return 1
-    except checks.TrainingFailed as error:
-        print(error, file=sys.stderr)
-        return 1
-    if result is None:
-        print("stopped as asked; the same command goes on from the checkpoint", flush=True)
-        return 128 + signal.SIGTERM
-    seconds = time.monotonic() - begin + attempt.seconds
-    deliver(config, rows, train_set.words, result, seconds, attempt.number)
-    return 0
+
+    def inputs(self, config: Any) -> list[Path]:
+        given = [Path(config.text.tokenizer)] if config.text.tokenizer else []
+        if config.model.decoder:
+            given += [Path(config.model.decoder, name) for name in ("model.safetensors", "tokenizer.json")]
+        return [*given, *super().inputs(config)]
+
+    def problems(self, config: Any, rows: Sequence[Row]) -> list[checks.Problem]:
+        return report_problems(rows)
+
+    def model(self, config: Any, train_set: Any) -> torch.nn.Module:
+        made = model.build(config, train_set.vocabulary, dataset.telling_words(train_set, config.model.telling))
+        if config.model.decoder:
+            load_decoder(made.decoder, Path(config.model.decoder))
+        return made
+
+    def costs(self, config: Any, model: Any, val_set: Any, batch_seconds: float) -> Costs:
+        from writing import costs
+
+        return costs(config, model, val_set, batch_seconds)
+
+    def every(self, config: Any, steps: int) -> int:
+        return math.ceil(config.training.evaluate_steps / steps)
+
+    def trainer(self, config: Any, **fields: Any) -> Any:
+        from writing import ReportTrainer
+
+        return ReportTrainer(length=config.text.max_tokens, judged=config.training.judged, **fields)
+
+    def measure(self, config: Any, model: Any, trainer: Any, val_set: Any) -> Measured:
+        from writing import measure
+
+        return measure(config, model, val_set)
+
+    def packaged(self, config: Any) -> dict[str, Any]:
+        return {
+            "views": asdict(config.views),
+            "text": {"max_tokens": config.text.max_tokens, "special": asdict(config.text.special)},
+            "generation": config.generation.model_dump(),
+        }
+
+    def facts(self, config: Any, rows: Sequence[Row], train_set: Any) -> dict[str, Any]:
+        wanted = config.model
+        samples = {split: sum(row["split"] == split for row in rows) for split in ("train", "val")}
+        return {
+            "label_names": (),
+            "input_text": input_text(config),
+            "input_shape": (config.views.most, *config.preprocess.input_shape),
+            "counts": {split: {"reports": count} for split, count in samples.items()},
+            "model": (
+                f"{wanted.backbone} (width {wanted.width}) and a GPT-2 decoder "
+                f"({wanted.layers} layers of {wanted.hidden}, {train_set.vocabulary} tokens)"
+            ),
+            "output": "text",
+        }
+
+    def files(self, train_set: Any) -> list[Path]:
+        tokenizer = run.CHECKPOINTS / "tokenizer.json"
+        write_text(tokenizer, train_set.words.text)
+        return [tokenizer]
 
 
-def check_rows(config: Any) -> list[dict[str, Any]]:
-    """What can be said without opening an image; the sooner the better."""
-    rows = read_index(config.index)
-    problems = checks.split_problems(rows, config.index) + report_problems(rows)
-    root = Path(config.data_root or os.environ.get("M3_DATA") or ".")
-    if not root.is_dir():
-        problems.append(checks.Problem("data_root", f"{root} is no folder; set data_root or M3_DATA"))
-    checks.refuse(problems)
-    return rows
-
-
-def report_problems(rows: Sequence[dict[str, Any]]) -> list[checks.Problem]:
+def report_problems(rows: Sequence[Row]) -> list[checks.Problem]:
     """Samples without a report, file names in the place of one, and reports that are all the same."""
     problems = []
     for row in rows:
@@ -136,19 +124,6 @@ def report_problems(rows: Sequence[dict[str, Any]]) -> list[checks.Problem]:
     if len(texts) == 1 and not problems:
         problems.append(checks.Problem("split train", "every report is the same; nothing can be told from the images"))
     return problems
-
-
-def build_model(config: Any, train_set: Any) -> Any:
-    import dataset
-    import model
-
-    try:
-        made = model.build(config, train_set.vocabulary, dataset.telling_words(train_set, config.model.telling))
-        if config.model.decoder:
-            load_decoder(made.decoder, Path(config.model.decoder))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    return made
 
 
 def load_decoder(decoder: Any, folder: Path) -> None:
@@ -173,99 +148,6 @@ def load_decoder(decoder: Any, folder: Path) -> None:
     decoder.load_state_dict(kept, strict=False)
 
 
-def deliver(config: Any, rows: list[dict[str, Any]], words: Any, result: Any, seconds: float, attempts: int) -> None:
-    """Write package/ and then metrics.json; the latter says that all is done."""
-    from loop import DEPENDS
-
-    from shared.trainkit.callbacks import save_weights
-
-    samples = {split: sum(row["split"] == split for row in rows) for split in ("train", "val")}
-    how, views, metric = config.preprocess, config.views, config.training.metric
-    uses_images = (result.metrics["image_dependence_p"] or 0.0) <= DEPENDS
-    shape = (views.most, *how.input_shape)
-    tokenizer = CHECKPOINTS / "tokenizer.json"
-    write_text(tokenizer, words.text)
-    facts = PackageFacts(
-        task="report_generation",
-        label_names=(),
-        input_text=input_text(config),
-        input_shape=shape,
-        counts={split: {"reports": count} for split, count in samples.items()},
-        metric_name=metric,
-        metrics=result.metrics,
-        model=(
-            f"{config.model.backbone} (width {config.model.width}) and a GPT-2 decoder "
-            f"({config.model.layers} layers of {config.model.hidden}, {len(words)} tokens)"
-        ),
-        parameters=result.parameters,
-        epochs=result.epochs,
-        seconds=seconds,
-        device=result.device,
-        value_range=(-5.0, 5.0) if how.intensity == "zscore" else (-1.0, 1.0),
-        output="text",
-        limits=(
-            "Text metrics count words, not whether a finding is right; most words of a report are the same in all.",
-            "image_dependence is what rouge_l loses when each case is given the images of another patient.",
-            f"At most {config.text.max_tokens} tokens are written; words that no training report has hardly ever are.",
-            *(() if uses_images else (UNUSED,)),
-        ),
-    )
-    write_package(
-        Path("package"),
-        code=[*(HERE / name for name in EXPORTED), CLI, tokenizer],
-        imports=IMPORTED if config.model.backbone.startswith("resnet") else (*IMPORTED, "monai"),
-        save_weights=lambda path: save_weights(result.model, path),
-        config={
-            "task": "report_generation",
-            "preprocess": asdict(how),
-            "views": asdict(views),
-            "text": {"max_tokens": config.text.max_tokens, "special": asdict(config.text.special)},
-            "model": {key: value for key, value in asdict(config.model).items() if key != "decoder"},
-            "loss": asdict(config.loss),
-            "generation": config.generation.model_dump(),
-        },
-        facts=facts,
-    )
-    write_json(
-        Path("val_reports.json"),
-        [{"sample_id": name, "report": wanted, "written": ours} for name, wanted, ours in result.examples],
-    )
-    write_metrics(
-        Path("metrics.json"),
-        metrics=result.metrics,
-        metric_name=metric,
-        epochs=result.epochs,
-        seconds=seconds,
-        samples=samples,
-        device=result.device,
-        parameters=result.parameters,
-        more={
-            "best_epoch": result.best_epoch,
-            "attempts": attempts,
-            "input_shape": list(shape),
-            "distinct_reports": len({ours for _, _, ours in result.examples}),
-            "warnings": [] if uses_images else [UNUSED],
-        },
-    )
-    ProgressFile(Path("progress.jsonl")).write(
-        epoch=result.epochs,
-        epochs=result.epochs,
-        metric=result.metrics[metric],
-        metric_name=metric,
-        eta_seconds=0.0,
-        text="done",
-    )
-    shuffled = result.metrics["rouge_l_shuffled"]
-    print(
-        f"best {metric} {result.metrics[metric]:.3f} on val (rouge_l {result.metrics['rouge_l']:.3f}, with the images "
-        f"of other patients {'not defined' if shuffled is None else format(shuffled, '.3f')}); package/ and "
-        f"metrics.json written in {seconds:.0f} s",
-        flush=True,
-    )
-    if not uses_images:
-        print(f"warning: {UNUSED}", flush=True)
-
-
 def input_text(config: Any) -> str:
     how, views = config.preprocess, config.views
     deep = len(how.input_shape) == 3
@@ -283,4 +165,4 @@ def input_text(config: Any) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run.main(__doc__, Reports()))

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from inference import Preprocess, input_files, load_image, preprocess
+
+from shared.trainkit.exported.imaging.inference import Preprocess, input_files, load_image, preprocess
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import nibabel
 import numpy as np
 import pytest
 
-TEMPLATE = Path(__file__).parents[2] / "templates" / "diagnosis"
+ROOT = Path(__file__).parents[2]
 
 
 def left_behind(bench):
@@ -100,14 +100,13 @@ def test_a_pickle_that_runs_code_is_refused_and_arrays_are_read(tmp_path):
     (tmp_path / "good.pck").write_bytes(pickle.dumps(array, protocol=2))
     (tmp_path / "evil.pck").write_bytes(pickle.dumps(Evil()))
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import readers; from pathlib import Path\n"
+        "from pathlib import Path; from shared.trainkit.exported.imaging import readers\n"
         "array, _ = readers.read_file(Path('good.pck')); assert array.shape == (2, 3, 4) and array[1, 2, 3] == 23\n"
         "try: readers.read_file(Path('evil.pck'))\n"
         "except readers.BadImage as error: print(error)\n"
     )
-    command = [sys.executable, "-c", script, str(TEMPLATE)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert "system is refused" in done.stdout, done.stderr
     assert not (tmp_path / "owned").exists()
 

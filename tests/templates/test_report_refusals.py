@@ -41,7 +41,8 @@ def test_rows_without_a_usable_report_are_all_listed(bench):
         train = importlib.import_module("train")
     finally:
         sys.path.remove(str(bench.workspace))
-        sys.modules.pop("train", None)
+        for name in ("train", "config", "dataset", "model", "views", "words"):
+            sys.modules.pop(name, None)
     texts = (None, "", "nan", "...", "reports/s4.txt")
     for row, text in zip(bench.rows, texts, strict=False):
         row["target"] = text

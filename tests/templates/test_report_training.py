@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from shared.contracts.training import JobProgress
-from shared.trainkit.package import checksum_faults
+from shared.trainkit.checkpoints import pick_checkpoint
+from shared.trainkit.package import OURS, checksum_faults, exported_texts
 
 TEXTS = (
     "Findings: a bright disc on the left side. Impression: disc, left.",
@@ -29,11 +30,9 @@ PACKAGE = {
     "label_map.json",
     "predict.py",
     "package_cli.py",
-    "inference.py",
-    "readers.py",
+    "imaging",
     "views.py",
     "words.py",
-    "encoder.py",
     "model.py",
     "tokenizer.json",
     "metadata.json",
@@ -138,6 +137,11 @@ def test_package_is_whole_and_states_facts(trained):
     card = (package / "MODEL_CARD.md").read_text()
     assert "| reports | 36 | 12 |" in card and f"{trained.metrics()['metric']:.3f}" in card
     assert "do not use this model" not in card
+    metadata = json.loads((package / "metadata.json").read_text())
+    assert metadata["network_data_format"]["outputs"]["pred"]["type"] == "text"
+    assert "classes" not in json.dumps(metadata) and list(
+        metadata["network_data_format"]["inputs"]["image"]["channel_def"].values()
+    ) == ["view 0", "view 1"]
     assert re.search(r"^transformers==\d", (package / "environment.txt").read_text(), re.MULTILINE)
 
 
@@ -163,12 +167,12 @@ def test_killed_training_on_volumes_goes_on_and_ends(tmp_path, new_bench):
     checkpoints = bench.workspace / "checkpoints"
     process = bench.start("train.py")
     end = time.monotonic() + 900
-    while not list(checkpoints.glob("checkpoint-*/trainer_state.json")):
+    while pick_checkpoint(checkpoints).path is None:
         assert time.monotonic() < end and process.poll() is None, process.stdout.read()
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    intact = max(checkpoints.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    intact = pick_checkpoint(checkpoints).path
     torn = checkpoints / "checkpoint-999999"
     torn.mkdir()
     for file in intact.iterdir():
@@ -187,9 +191,9 @@ def test_killed_training_on_volumes_goes_on_and_ends(tmp_path, new_bench):
 def test_smoke_by_command_line(tmp_path, new_bench):
     bench = new_bench(tmp_path, "report_generation")
     before = set(bench.workspace.iterdir())
-    done = bench.run("train.py", "--smoke")
+    done = bench.run("train.py", "--smoke", "3d")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "smoke test passed" in done.stdout
+    assert "smoke test passed (3d) after" in done.stdout
     assert {item.name for item in set(bench.workspace.iterdir()) - before} <= {"__pycache__"}
 
 
@@ -198,18 +202,12 @@ def test_template_imports_are_all_real_and_exported_files_none_of_ours():
     import importlib.util
 
     folder = ROOT / "templates" / "report_generation"
-    own = {path.stem for path in folder.glob("*.py")} | {"package_cli"}
+    own = {path.stem for path in folder.glob("*.py")} | {"package_cli", "imaging"}
     for path in folder.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
             for root in (name.partition(".")[0] for name in names):
                 assert root in own or root in sys.stdlib_module_names or importlib.util.find_spec(root), (path, root)
-                assert path.name not in PACKAGE or root not in ("shared", "services"), (path, root)
-
-
-@pytest.mark.parametrize("name", ["readers.py", "inference.py", "train.sh"])
-def test_files_shared_with_the_diagnosis_template_are_the_same(name):
-    """A workspace gets one template only, so each has its copy; a change belongs into both."""
-    copies = [Path(ROOT, "templates", task, name).read_bytes() for task in ("diagnosis", "report_generation")]
-    assert copies[0] == copies[1]
+    texts = exported_texts([folder / name for name in ("predict.py", "model.py", "views.py", "words.py")])
+    assert [name for name, text in texts.items() if OURS.search(text)] == []

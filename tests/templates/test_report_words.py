@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shared.trainkit.exported.imaging.inference import Preprocess
+
 ROOT = Path(__file__).parents[2]
 REPORTS = (
     "Findings: The heart is normal in size. Lungs are clear.\nImpression: No acute disease.",
@@ -20,7 +22,7 @@ REPORTS = (
 def template():
     """The template's modules by name. Their names are general, so they are taken off the path again."""
     folder = str(ROOT / "templates" / "report_generation")
-    names = ("words", "metrics", "readers", "inference", "views")
+    names = ("words", "metrics", "views")
     kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     sys.path.insert(0, folder)
     try:
@@ -117,7 +119,7 @@ def test_files_of_a_case_are_views_or_slices(template, tmp_path):
             tmp_path / f"{number}.png"
         )
     files = sorted(tmp_path.iterdir())
-    views, how = template["views"], template["inference"].Preprocess
+    views, how = template["views"], Preprocess
     flat = how(input_shape=(8, 8), intensity="window", window=(0.0, 20.0))
     found = views.load_case(files[1:], {}, flat, views.Views("views", 3))
     assert found.shape == (3, 8, 8) and found[0, 0, 1] == pytest.approx(0) and found[1, 0, 1] == 1

@@ -10,3 +10,5 @@ CLI = Path(__file__).with_name("package_cli.py")
 """The command line of every package: one file."""
 SEGMENTER = Path(__file__).with_name("segmenter")
 """From files to masks on their own grids: a folder."""
+IMAGING = Path(__file__).with_name("imaging")
+"""From files to what a network sees, and backbones: a folder. For diagnoses and reports."""

@@ -7,6 +7,9 @@ import numpy as np
 
 from .scan import BadImage, Grid, Scan, shown
 
+UNEVEN = 0.25
+"""Parts of the slice distance by which a slice may lie off its place: more, and a grid of even slices is not true."""
+
 
 def read_series(paths: Sequence[Path]) -> Scan:
     """DICOM slices of one series, sorted by position along the slice normal, rescaled; axes (column, row, slice)."""
@@ -40,6 +43,12 @@ def read_series(paths: Sequence[Path]) -> Scan:
     step = (places[-1] - places[0]) / (len(slices) - 1) if len(slices) > 1 else normal * thick
     if not np.abs(step).sum():
         raise BadImage("several slices of the series lie in the same place")
+    even = places[0] + np.arange(len(slices))[:, None] * step
+    if float(np.linalg.norm(places - even, axis=1).max()) > UNEVEN * float(np.linalg.norm(step)):
+        raise BadImage(
+            f"the {len(slices)} slices of the series are not evenly spaced: one is missing or there twice; "
+            "give the whole series, or a NIfTI resampled to an even one"
+        )
     row_mm, column_mm = (float(value) for value in first.PixelSpacing)
     affine = np.eye(4)
     affine[:3, 0], affine[:3, 1], affine[:3, 2] = across * column_mm, down * row_mm, step

@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from readers import BadImage, read_file, read_series, suffix_of
+
+from .readers import BadImage, read_file, read_series, suffix_of
 
 __all__ = ["BadImage", "Preprocess", "input_files", "load_image", "preprocess"]
 
@@ -134,7 +135,8 @@ def resize(volume: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         rows = planes.reshape(1, 1, planes.shape[0], height * width)
         planes = F.interpolate(rows, (shape[0], height * width), mode="bilinear", antialias=True)
         planes = planes.reshape(shape[0], height, width)
-    return (planes[0] if len(shape) == 2 else planes).numpy()
+    found: np.ndarray = (planes[0] if len(shape) == 2 else planes).numpy()
+    return found
 
 
 def preprocess(volume: np.ndarray, attributes: Mapping[str, Value], how: Preprocess) -> np.ndarray:
@@ -166,7 +168,8 @@ def preprocess(volume: np.ndarray, attributes: Mapping[str, Value], how: Preproc
     spread = float(small.std())
     # A constant image becomes zeros, never a division by zero.
     scaled = (small - small.mean()) / spread if spread > 1e-6 * max(1.0, abs(float(small.mean()))) else small * 0
-    return np.clip(scaled, -5, 5)[None].astype(np.float32)
+    clipped: np.ndarray = np.clip(scaled, -5, 5)[None].astype(np.float32)
+    return clipped
 
 
 def crop(volume: np.ndarray, attributes: Mapping[str, Value], margin: float) -> np.ndarray:

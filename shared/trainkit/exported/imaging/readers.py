@@ -116,9 +116,9 @@ class _ArraysOnly(pickle.Unpickler):
         if module in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray") and name in ("ndarray", "dtype"):
             return getattr(np, name)
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name in ("_reconstruct", "scalar"):
-            return getattr(np._core.multiarray, name)
+            return getattr(np._core.multiarray, name)  # type: ignore[attr-defined]
         if module in ("numpy.core.numeric", "numpy._core.numeric") and name == "_frombuffer":
-            return np._core.numeric._frombuffer
+            return np._core.numeric._frombuffer  # type: ignore[attr-defined]
         if (module, name) == ("_codecs", "encode"):
             import _codecs
 
@@ -183,7 +183,7 @@ def read_series(paths: Sequence[Path]) -> tuple[np.ndarray, Spacing]:
 
 def dicom_pixels(found: Any, path: Path) -> np.ndarray:
     try:
-        pixels = found.pixel_array.astype(np.float32)
+        pixels: np.ndarray = found.pixel_array.astype(np.float32)
     except Exception as error:
         raise BadImage(f"the pixels of {path.name} cannot be decoded ({str(error).splitlines()[0]})") from error
     if int(getattr(found, "SamplesPerPixel", 1)) == 3:
