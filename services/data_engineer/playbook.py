@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 from services.data_engineer.layout import Layout, folder_layout, single_class, table_layout
-from services.data_engineer.scripts import again_call, index_call, join_call, no_labels_call, segmentation_call
+from services.data_engineer.scripts import (
+    again_call,
+    index_call,
+    join_call,
+    no_labels_call,
+    report_call,
+    segmentation_call,
+)
 from shared.agent.brief import Brief
 from shared.agent.calls import call, submit
 from shared.contracts.data import Handoff, PreparedDataset
@@ -39,8 +46,6 @@ def playbook(brief: Brief) -> Script:
     plan, card = brief.planned.plan, brief.planned.card
     if brief.handed_back:
         yield from again(brief, brief.handed_back)
-    if plan.task == "report_generation":
-        raise UserError(f"the playbook core cannot prepare {plan.task} yet; name a language model as core")
     seen = yield (call(PreviewDirs(path="/data")),)
     if not seen.results[0].ok:
         raise UserError(f"the dataset's folder could not be looked at: {first_line(seen.results[0].summary, {})}")
@@ -53,6 +58,8 @@ def playbook(brief: Brief) -> Script:
             yield from attempt(layout.layout, index_call(layout, brief), tree, attempts)
         if not found and not attempts.findings:
             yield from attempt("no layout of classes", no_labels_call(brief), tree, attempts)
+    elif plan.task == "report_generation":
+        yield from attempt("reports and their images", report_call(brief), tree, attempts)
     else:
         yield from attempt("pairs of image and mask", segmentation_call(brief, tree), tree, attempts)
     yield from end(tree, attempts)

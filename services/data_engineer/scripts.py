@@ -10,9 +10,11 @@ from shared.agent.brief import Brief
 from shared.agent.calls import call
 from shared.contracts.tools import RunScript
 from shared.contracts.transcript import Call
+from shared.trainkit.reports.texts import wanted_section
 
 DIAGNOSIS = Path(__file__).with_name("index_script.py")
 SEGMENTATION = Path(__file__).with_name("segmentation_script.py")
+REPORTS = Path(__file__).with_name("report_script.py")
 AGAIN = """\
 \"\"\"The index without the samples that were handed back; all others keep their side of the split.\"\"\"
 
@@ -74,6 +76,16 @@ def segmentation_call(brief: Brief, tree: Mapping[str, Any]) -> Call:
         **_plan(brief),
     }
     return _script(SEGMENTATION, decisions)
+
+
+def report_call(brief: Brief) -> Call:
+    assert brief.planned is not None
+    decisions = {
+        "card": brief.planned.card.description,
+        "section": wanted_section(brief.requested.requirement),
+        **_plan(brief),
+    }
+    return _script(REPORTS, decisions)
 
 
 def again_call(samples: Mapping[str, str], pairs: Sequence[Sequence[str]]) -> Call:

@@ -36,6 +36,9 @@ def main() -> None:
         found.cannot(f"the cases cannot be split: {error}.")
     named = name_structures(found, [values[row["sample_id"]] for row in rows], tables, names_in_text(card))
     found.oddities += oddities(found, rows, values, named)
+    if DECISIONS["labels"]:
+        wanted, have = ", ".join(DECISIONS["labels"]), len(named.label_values)
+        found.warnings.append(f"asked for: {wanted}. Masks are taken as they are, with all their {have} structures")
     if grouping == "inferred":
         found.warnings.append(f"patients are inferred: {says}")
     meta = meta_of(

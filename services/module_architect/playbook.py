@@ -32,8 +32,6 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     automatic choice; after that the reason is the end."""
     assert brief.planned is not None and brief.locked is not None
     task = brief.planned.plan.task
-    if task not in FITS:
-        raise UserError(f"the playbook core has no template for {task} yet; name a language model as core")
     looked = yield (
         call(CopyFiles(source=f"/templates/{task}", destination=WORK)),
         call(ReadFiles(paths=(f"{WORK}/config.yaml", f"{WORK}/plan.json", f"{WORK}/environment.json"))),
@@ -87,7 +85,7 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     image = 16_000_000 if gpu else int(min(2_000_000, max(200_000, 1000 * threads * brief.train_seconds)))
     patch = 2**21 if gpu else 2**18 if int(machine.get("memory_mb", 8192)) >= 4096 else 2**17
     width, units, batch = (32, 2, 2) if gpu else (16, 0, 1)
-    intensity = {"ct": "ct", "mr": "zscore", "mri": "zscore"}.get(plan.modality.strip().lower(), "auto")
+    intensity = intensity_of(measured, plan.modality)
     keys = {
         "engine": engine,
         "dimensions": plan.dimensions,
@@ -115,10 +113,53 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     return Fit(keys, {"intensity": "auto", "dimensions": "auto"}, module)
 
 
+AIR, GREY = -100.0, 255.0
+"""Images in Hounsfield units reach below the first; images saved as pictures end at the second."""
+LEARNED_BY = ("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4")
+"""Figures by which the report template can choose weights; a plan with another one has them chosen by the first."""
+MOST_VIEWS = 4
+
+
+def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]) -> Fit:
+    """Each view goes through the encoder by itself, so that time and memory grow with their number."""
+    assert brief.planned is not None
+    plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
+    views, files = views_of(measured, plan.dimensions)
+    shape = input_shape(measured, plan.dimensions, gpu)
+    if not gpu and plan.dimensions == 2:
+        shape = tuple(min(128, edge) for edge in shape)
+    metric = plan.metric if plan.metric in LEARNED_BY else LEARNED_BY[0]
+    width, hidden, layers, heads, batch = (32, 512, 4, 8, 16) if gpu else (16, 128, 2, 4, 8)
+    if gpu and plan.dimensions == 3:
+        batch = max(2, 8 // views)
+    keys = {
+        "input_shape": list(shape),
+        "files": files,
+        "most": views,
+        "metric": metric,
+        "width": width,
+        "hidden": hidden,
+        "layers": layers,
+        "heads": heads,
+        "batch_size": batch,
+    }
+    module = AssembledModule(
+        template=plan.task,
+        model=f"resnet10 of width {width}, {plan.dimensions}D, and a GPT-2 of {layers} layers with {hidden} channels",
+        loss="cross-entropy of the next word, with earlier words hidden at times, and of which telling words come",
+        augmentation="small rotation, scale, shift and intensity; mirrored only where no report names a side",
+        input_shape=(views, *shape),
+        notes=f"weights are chosen by {metric}"
+        + ("" if metric == plan.metric else f", which stands in for {plan.metric}"),
+    )
+    return Fit(keys, {"input_shape": "auto", "files": "auto", "most": "auto"}, module)
+
+
 FITS: dict[TaskKind, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]] = {
     "diagnosis": diagnosis,
     "organ_segmentation": segmentation,
     "anomaly_detection": segmentation,
+    "report_generation": reports,
 }
 
 
@@ -144,6 +185,27 @@ def common_size(measured: Mapping[str, Any]) -> list[int]:
     sizes = measured.get("image_sizes", {})
     common = max(sizes, key=lambda size: sizes[size]) if sizes else ""
     return [int(part) for part in str(common).replace("*", "x").split("x") if part.strip().isdigit()]
+
+
+def intensity_of(measured: Mapping[str, Any], modality: str) -> str:
+    """How the template is to take grey values. CT keeps its scale where the values are Hounsfield units: they reach far
+    below zero, and no image ends where grey values do while others go on."""
+    kind = {"ct": "ct", "mr": "zscore", "mri": "zscore"}.get(modality.strip().lower(), "auto")
+    found = measured.get("intensity")
+    if kind != "ct" or not isinstance(found, Mapping) or not {"min", "max", "lowest_maximum"} <= found.keys():
+        return kind
+    low, high, lowest = (float(found[key]) for key in ("min", "max", "lowest_maximum"))
+    return "zscore" if low > AIR or lowest <= GREY < high / 2 else "ct"
+
+
+def views_of(measured: Mapping[str, Any], dimensions: int) -> tuple[int, str]:
+    """How many views of a case are looked at, and what several files of a case are: `views` or `slices` of one scan."""
+    files, kinds = measured.get("files_per_sample", {}), measured.get("extensions", {})
+    usual = int(files.get("median", 1)) if isinstance(files, Mapping) else 1
+    volumes = isinstance(kinds, Mapping) and bool(kinds) and all(str(kind).startswith(".nii") for kind in kinds)
+    if dimensions == 3 and not volumes and usual > MOST_VIEWS:
+        return 1, "slices"
+    return max(1, min(MOST_VIEWS, usual)), "views"
 
 
 def patch_shape(measured: Mapping[str, Any], dimensions: int, voxels: int) -> tuple[int, ...]:

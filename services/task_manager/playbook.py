@@ -1,18 +1,19 @@
 """The Task Manager's expert: choose among datacards by what they say, and write the planning document."""
 
 import re
-from collections.abc import Generator
+from collections.abc import Container, Generator
 
 from pydantic import JsonValue
 
 from services.task_manager.facets import Facets, affinity, conflict, rarity, read_facets
 from shared.agent.brief import Brief
 from shared.agent.calls import call, submit
+from shared.contracts.base import SEGMENTATIONS, TaskKind
 from shared.contracts.runs import AcceptableRange, Candidate, DataCard, DatasetNeed, TaskPlan
 from shared.contracts.tools import ReadFiles
 from shared.contracts.transcript import Call, Observation
 
-METRIC = {
+METRIC: dict[TaskKind, str] = {
     "diagnosis": "auc_macro",
     "organ_segmentation": "dice",
     "anomaly_detection": "dice",
@@ -81,7 +82,7 @@ def make_plan(brief: Brief, card: DataCard, refused: tuple[Candidate, ...]) -> T
     task = sorted(wanted.tasks & offered.tasks or wanted.tasks or offered.tasks)[0]
     dimensions = sorted(wanted.dimensions & offered.dimensions or offered.dimensions or wanted.dimensions or {2})[-1]
     max_train, max_test = caps(card.description)
-    metric = named_metric(requirement) or METRIC[task]
+    metric = named_metric(requirement, task) or METRIC[task]
     return TaskPlan(
         task=task,
         dataset_id=card.dataset_id,
@@ -149,27 +150,36 @@ def wanted_labels(text: str) -> tuple[str, ...]:
     return tuple(item.strip(" '\"’‘“”") for item in match[1].split(",") if item.strip()) if match else ()
 
 
-_METRICS = {
-    "balanced_accuracy": r"balanced accuracy",
-    "auc_macro": r"\bau-?c\b|auroc|area under",
-    "f1_macro": r"\bf1\b",
-    "accuracy": r"accuracy",
-    "dice": r"\bdice\b",
-    **{f"bleu_{n}": rf"\bbleu[-_ ]?{n}\b" for n in (4, 3, 2, 1)},
-    "rouge_l": r"\brouge(?:[-_ ]?l)?\b",
-    "meteor": r"\bmeteor\b",
-    "cider_d": r"\bcider(?:[-_ ]?d)?\b",
+_METRICS: dict[str, tuple[str, Container[TaskKind]]] = {
+    "balanced_accuracy": (r"balanced accuracy", ("diagnosis",)),
+    "auc_macro": (r"\bau-?c\b|auroc|area under", ("diagnosis",)),
+    "f1_macro": (r"\bf1\b", ("diagnosis",)),
+    "accuracy": (r"accuracy", ("diagnosis",)),
+    "dice": (r"\bdice\b", SEGMENTATIONS),
+    **{f"bleu_{n}": (rf"\bbleu[-_ ]?{n}\b", ("report_generation",)) for n in (4, 3, 2, 1)},
+    "rouge_l": (r"\brouge(?:[-_ ]?l)?\b", ("report_generation",)),
+    "meteor": (r"\bmeteor\b", ("report_generation",)),
+    "cider_d": (r"\bcider(?:[-_ ]?d)?\b", ("report_generation",)),
 }
+"""Figure -> the words for it, and the tasks that it is a figure of."""
 
 
-def named_metric(text: str) -> str | None:
-    return next((name for name, pattern in _METRICS.items() if re.search(pattern, text, re.IGNORECASE)), None)
+def named_metric(text: str, task: TaskKind | None = None) -> str | None:
+    """The figure that a text names; with `task` only one that is a figure of it."""
+    return next(
+        (
+            name
+            for name, (pattern, tasks) in _METRICS.items()
+            if (task is None or task in tasks) and re.search(pattern, text, re.IGNORECASE)
+        ),
+        None,
+    )
 
 
 def acceptable(requirement: str, card: DataCard, metric: str) -> AcceptableRange | None:
     """A floor that the request states ("AUC of at least 0.9"), or a range that the card carries."""
-    pattern = _METRICS.get(metric)
-    if pattern:
+    if metric in _METRICS:
+        pattern, _ = _METRICS[metric]
         stated = re.search(
             rf"(?:{pattern})\D{{0,20}}(?:at least|above|over|>=?|≥|minimum of)\s*(\d+(?:\.\d+)?)\s*(%?)",
             requirement,

@@ -99,7 +99,7 @@ class Collection:
             good = [name for name in row["files"] if name not in self.unreadable]
             for name in set(row["files"]) - set(good):
                 self.excluded[self.unreadable[name]].append(name)
-            if any(self._is_4d(name) for name in good):
+            if any(self.is_4d(name) for name in good):
                 self.excluded[VOLUME_4D].append(row["sample_id"])
             elif len(good) >= 0.8 * len(row["files"]):
                 kept.append(row | {"files": good})
@@ -107,7 +107,8 @@ class Collection:
                 self.excluded[HALF_READ].append(row["sample_id"])
         return kept
 
-    def _is_4d(self, name: str) -> bool:
+    def is_4d(self, name: str) -> bool:
+        """Whether a volume that was opened has several time points or channels."""
         size = self.opened[name].size if name in self.opened else None
         axes = (size or "").split("x")[3:] if suffix_of(name) in (".nii", ".nii.gz") else []
         return any(axis != "1" for axis in axes)

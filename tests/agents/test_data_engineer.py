@@ -13,10 +13,9 @@ from data_engineer_bench import brief, picture, table
 
 from services.data_engineer.check import check_dataset
 from services.data_engineer.layout import Layout
-from services.data_engineer.playbook import layouts, playbook
+from services.data_engineer.playbook import layouts
 from services.data_engineer.scripts import index_call
 from services.tool_runner.mounts import PROBES, REPOSITORY
-from shared.errors import UserError
 from shared.trainkit.collect import CONTRADICTION, COPY, UNREADABLE
 from shared.trainkit.listings import DANGLING
 
@@ -153,8 +152,3 @@ def test_copies_are_kept_once_and_dropped_when_they_disagree(dataset: Dataset) -
     rows, meta = dataset.index(dataset.layouts(2)[0])
     assert meta["excluded_counts"] == {COPY: 1, CONTRADICTION: 2}
     assert len(rows) == 15
-
-
-def test_a_task_beyond_the_playbook_says_so() -> None:
-    with pytest.raises(UserError, match="cannot prepare report_generation"):
-        next(playbook(brief(task="report_generation", metric="rouge_l")))

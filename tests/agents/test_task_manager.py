@@ -8,9 +8,10 @@ import pytest
 from m3bench import cards as bench_cards
 from services.task_manager.facets import read_facets
 from services.task_manager.keeper import keep
-from services.task_manager.playbook import acceptable, caps, choose, named_metric, wanted_labels
+from services.task_manager.playbook import acceptable, caps, choose, make_plan, named_metric, wanted_labels
+from shared.agent.brief import Brief
 from shared.contracts.cards import parse_card
-from shared.contracts.runs import CancelRequested, DataCard, RoleFailed, RunRequested
+from shared.contracts.runs import CancelRequested, DataCard, RoleFailed, RunRequested, TaskPlan
 from shared.contracts.state import fold
 
 
@@ -60,6 +61,32 @@ def test_each_task_of_the_benchmark_gets_its_own_dataset(name: str) -> None:
     for request in task["requests"]:
         found, _ = choose(request["text"], BENCHMARK, {})
         assert found is not None and found.dataset_id == task["card"], request["text"]
+
+
+@pytest.mark.parametrize("name", ["CT-RATE", "BrainGenome", "IU-Xray"])
+@pytest.mark.parametrize("cards", [BENCHMARK, CROWD], ids=["benchmark", "crowd"])
+def test_reports_are_planned_as_reports(name: str, cards: tuple[DataCard, ...]) -> None:
+    task = ASKED["tasks"][name]
+    known = {"CT-RATE": (3, "CT"), "BrainGenome": (3, "MRI"), "IU-Xray": (2, "X-ray")}
+    for request in task["requests"]:
+        plan = planned(request["text"], cards)
+        assert (plan.task, plan.dataset_id) == ("report_generation", task["card"]), request["text"]
+        assert (plan.dimensions, plan.modality) == known[name]
+        assert plan.metric == ("bleu_4" if "BLEU-4" in request["text"] else "rouge_l")
+        assert plan.labels == () and plan.max_train is None
+
+
+def planned(text: str, cards: tuple[DataCard, ...]) -> TaskPlan:
+    asked = RunRequested.make(run_id="r1", sender="gateway", cause=None, requirement=text)
+    found, refused = choose(text, cards, {})
+    assert found is not None, text
+    return make_plan(Brief(run_id="r1", role="task_manager", order="o", requested=asked, cards=cards), found, refused)
+
+
+def test_a_figure_of_another_task_is_not_taken() -> None:
+    card_ = card("epsilon", "epsilon is a 2D chest X-ray report generation dataset.")
+    assert planned("Report generation from chest X-rays, with the best accuracy", (card_,)).metric == "rouge_l"
+    assert planned("Report generation from chest X-rays, METEOR as the metric", (card_,)).metric == "meteor"
 
 
 def test_near_misses_in_the_catalogue_seldom_mislead() -> None:
