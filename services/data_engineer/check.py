@@ -29,8 +29,8 @@ def check_dataset(answer: PreparedDataset, facts: Facts, brief: Brief) -> list[s
         side = counts.get(split)
         if not isinstance(side, dict) or not side:
             problems.append(f"the index has no {split} rows")
-    labels = facts.get("labels")
-    if isinstance(labels, dict) and len(labels) < 2 and brief.planned and brief.planned.plan.task == "diagnosis":
+    labels, needed = facts.get("labels"), 1 if facts.get("several_labels") else 2
+    if isinstance(labels, dict) and len(labels) < needed and brief.planned and brief.planned.plan.task == "diagnosis":
         problems.append(f"a diagnosis needs two classes or more; the index has {list(labels)}")
     return problems
 

@@ -76,7 +76,8 @@ class DatasetPrepared(Event):
     index: Ref
     meta: IndexMeta
     counts: dict[str, dict[str, int]]
-    """split -> class -> samples; the class of unlabelled tasks is `all`."""
+    """split -> class -> samples; the class of unlabelled tasks is `all`. Where several labels may hold, a sample counts
+    for each and once for `all`."""
     patients: dict[str, int]
     """split -> patients."""
     handoff: Handoff = Handoff()

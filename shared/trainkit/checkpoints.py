@@ -92,17 +92,23 @@ def begin_attempt(folder: Path, fingerprint: str) -> Attempt:
         except ValueError:
             known = {}
     if known.get("fingerprint") not in (None, fingerprint):
-        previous = folder / "previous"
-        if previous.exists():
-            shutil.rmtree(previous)
-        previous.mkdir()
-        for item in folder.iterdir():
-            if item != previous and item != note:
-                item.replace(previous / item.name)
+        _set_aside_all(folder, keep=note)
         known = {}
     attempt = Attempt(int(known.get("attempts", 0)) + 1, float(known.get("seconds", 0.0)))
     write_json(note, {"fingerprint": fingerprint, "attempts": attempt.number, "seconds": attempt.seconds})
     return attempt
+
+
+def _set_aside_all(folder: Path, keep: Path) -> None:
+    """Into `previous/`. Killed halfway, the next call goes on with what is left and loses nothing."""
+    previous, draft = folder / "previous", folder / "previous.part"
+    for item in [item for item in folder.iterdir() if item not in (keep, previous, draft)]:
+        draft.mkdir(exist_ok=True)
+        item.replace(draft / item.name)
+    if draft.exists():
+        if previous.exists():
+            shutil.rmtree(previous)
+        draft.replace(previous)
 
 
 def note_seconds(folder: Path, attempt: Attempt, spent_now: float) -> None:

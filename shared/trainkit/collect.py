@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from shared.trainkit.imagefile import ImageFacts, inspect_image
 from shared.trainkit.index import IMAGE_SUFFIXES, Row, is_hidden, natural_key, sample_digest, suffix_of, write_index
+from shared.trainkit.indexrules import counted_as
 from shared.trainkit.split import split_by_patient, split_shares
 
 TRUNCATED = "truncated file: copy it again from the source"
@@ -217,7 +218,7 @@ def report(
     """Print the last line that a core reads, and keep it in report.json for when the work is handed back."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        counts[row["split"]][str(row["label"] or "all")] += 1
+        counts[row["split"]].update(counted_as(row["label"] or None))
     said = {
         "found": found,
         "rows": len(rows),

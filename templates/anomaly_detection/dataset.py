@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from config import Config
 
-from shared.trainkit.index import read_index
 from shared.trainkit.segmentation.augment import augment
 from shared.trainkit.segmentation.cases import Cases, fresh_generator, label_values
 from shared.trainkit.segmentation.patches import Places, cut, lesion_places
+from shared.trainkit.segmentation.rows import split_rows
 from shared.trainkit.segmentation.survey import resolve
 
 __all__ = ["Dataset", "build", "resolve"]
@@ -52,5 +52,4 @@ class Dataset(Cases):
 def build(config: Config, split: str) -> Dataset:
     """`split` is train (augmented) or val. `auto` in the configuration is settled first."""
     config = resolve(config)
-    rows = [row for row in read_index(config.index) if row["split"] == split]
-    return Dataset(config, rows, label_values(config), train=split == "train")
+    return Dataset(config, split_rows(config, split), label_values(config), train=split == "train")

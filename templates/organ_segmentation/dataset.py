@@ -9,10 +9,10 @@ order of `.label_names`, 0 background}.
 import torch
 from config import Config
 
-from shared.trainkit.index import read_index
 from shared.trainkit.segmentation.augment import augment
 from shared.trainkit.segmentation.cases import Cases, fresh_generator, label_values
 from shared.trainkit.segmentation.patches import cut
+from shared.trainkit.segmentation.rows import split_rows
 from shared.trainkit.segmentation.survey import resolve
 
 __all__ = ["Dataset", "build", "resolve"]
@@ -33,5 +33,4 @@ class Dataset(Cases):
 def build(config: Config, split: str) -> Dataset:
     """`split` is train (augmented) or val. `auto` in the configuration is settled first."""
     config = resolve(config)
-    rows = [row for row in read_index(config.index) if row["split"] == split]
-    return Dataset(config, rows, label_values(config), train=split == "train")
+    return Dataset(config, split_rows(config, split), label_values(config), train=split == "train")

@@ -108,6 +108,11 @@ class Bench:
         return bare_environment(PYTHONPATH=str(ROOT), M3_DATA=str(self.data), M3_WORKSPACE=str(self.workspace))
 
     def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
+        """A script in a process that has the frameworks loaded already, anything else (`-m`) in one of its own."""
+        if command[0].endswith(".py"):
+            from tests.templates.segbench import finished, server
+
+            return finished(server().start(command, self.workspace, self.environment()))
         return subprocess.run(
             [sys.executable, *command], cwd=self.workspace, env=self.environment(), capture_output=True, text=True
         )
@@ -190,10 +195,12 @@ def trained_masks(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 @pytest.fixture
 def predict(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
-    """predict.py as a stranger runs it: `python -I`, empty environment, another folder."""
+    """predict.py as a stranger runs it: `python -I`, empty environment, another folder; frameworks loaded already."""
 
     def run(package: Path, output: Path, *inputs: Path) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-I", str(package / "predict.py"), *map(str, inputs), "--output", str(output)]
-        return subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True)
+        from tests.templates.segbench import finished, server
+
+        argv = ["-I", str(package / "predict.py"), *map(str, inputs), "--output", str(output)]
+        return finished(server().start(argv, tmp_path, {}))
 
     return run

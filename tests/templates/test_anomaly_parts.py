@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from shared.trainkit.checks import Problem, TrainingFailed
+from shared.trainkit.checks import Problem
 from shared.trainkit.exported.segmenter.inference import Preprocess
 from shared.trainkit.segmentation import loop, patches, survey
 from shared.trainkit.segmentation.template import Template
-from tests.templates.conftest import TEMPLATES, Bench
+from tests.templates import segbench
+from tests.templates.conftest import TEMPLATES
+from tests.templates.segbench import SegBench
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +36,8 @@ def template():
 
 
 @pytest.fixture
-def lesions(tmp_path: Path) -> Bench:
-    return Bench(tmp_path, "anomaly_detection")
+def lesions(tmp_path: Path) -> SegBench:
+    return SegBench(tmp_path, "anomaly_detection")
 
 
 def test_small_lesions_are_drawn_as_the_balance_says():
@@ -81,29 +83,13 @@ def test_images_without_lesions_have_their_share_of_an_epoch(template, lesions):
     assert drawn[0]["labels"].sum() > 0 and drawn[15]["labels"].sum() == 0 and drawn[15]["image"].shape == (1, 8, 8, 8)
 
 
-def test_a_patch_that_no_memory_holds_is_said_clearly(template, capsys):
-    class Endless(torch.utils.data.Dataset):
-        """Patches of the size that is asked for, as numpy makes them."""
-
-        def __len__(self):
-            return 1
-
-        def __getitem__(self, number):
-            found, _ = patches.cut(
-                np.zeros((1, 4, 4, 4), np.float16), np.zeros((4, 4, 4), np.uint8), (65536,) * 3, [], 0.0, generator
-            )
-            return {"image": torch.from_numpy(found)}
-
-    generator = np.random.default_rng(0)
-    config = template.config.Config.model_validate(
-        {"preprocess": {"patch_size": [65536] * 3}, "training": {"batch_size": 4}}
-    )
-    with pytest.raises(
-        TrainingFailed, match=r"out of memory: .* 65536 x 65536 x 65536 voxels\nhalve training.batch_size"
-    ):
-        loop.fitting_batch(config, torch.nn.Linear(1, 1), Endless(), torch.device("cpu"))
-    told = capsys.readouterr().out
-    assert "does not hold a batch of 4; 2 are taken" in told and "does not hold a batch of 2; 1 are taken" in told
+def test_a_patch_that_no_memory_holds_is_said_clearly(tmp_path):
+    bench = segbench.lesions(tmp_path, 2)
+    bench.settings(preprocess={"patch_size": [2**22, 2**22]}, model={"width": 4, "levels": 2})
+    done = bench.train()
+    assert done.returncode == 1, done.stdout + done.stderr
+    first, second = done.stderr.splitlines()[-2:]
+    assert first.startswith("out of memory: ") and "preprocess.patch_size" in second, done.stderr
 
 
 def test_the_loss_is_defined_without_lesions_and_learns_from_them(template):

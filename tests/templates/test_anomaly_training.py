@@ -1,9 +1,8 @@
-"""Lesions in 3D and 2D: trained, killed, gone on with, predicted from the package alone. One training a dimension."""
+"""Lesions in 3D (two channels) and 2D: trained, killed, gone on with, predicted from the package alone. One training a
+dimension."""
 
 import json
 import re
-import signal
-import time
 from pathlib import Path
 
 import nibabel
@@ -12,64 +11,26 @@ import pytest
 from PIL import Image
 
 from shared.trainkit.package import OURS, checksum_faults
-from tests.templates.conftest import Bench, oblique
+from tests.templates import segbench
+from tests.templates.forked import wait_for
+from tests.templates.segbench import LESIONS, SegBench
 
-EPOCHS = 40
-VALUES = {3: {"bleeding": 5}, 2: {"nodule": 7, "mass": 200}}
+pytestmark = pytest.mark.timeout(900)
 
-
-def volumes(bench: Bench) -> None:
-    """Oblique CT-like volumes of 24 x 20 x 12, each with one large and one small bright lesion; s2 and s7 healthy."""
-    generator = np.random.default_rng(0)
-    place = np.stack(np.meshgrid(*map(np.arange, (24, 20, 12)), indexing="ij"))
-    for number in range(8):
-        mask = np.zeros((24, 20, 12), np.int16)
-        for radius, side in ((3, (8, 8, 6)), (1.5, (18, 14, 4))):
-            middle = generator.integers(-2, 3, 3) + np.array(side)
-            if number not in (2, 7):
-                mask[((place - middle[:, None, None, None]) ** 2).sum(0) <= radius**2] = 5
-        image = generator.normal(30, 8, mask.shape) + 60 * (mask == 5)
-        image[:2] = -1000
-        for kind, array in (("image", image.astype(np.int16)), ("mask", mask)):
-            nibabel.save(nibabel.Nifti1Image(array, oblique()), bench.data / f"{kind}{number}.nii.gz")
-        split = "val" if number >= 5 else "train"
-        bench.add(f"s{number}", [f"image{number}.nii.gz"], None, split, target=f"mask{number}.nii.gz")
-
-
-def pictures(bench: Bench) -> None:
-    """PNG radiographs of 40 x 48 with a disc (7) and a square (200), PNG masks; s2 and s7 healthy."""
-    generator = np.random.default_rng(0)
-    rows, columns = np.mgrid[:40, :48]
-    for number in range(8):
-        row, column = generator.integers(8, 30, 2)
-        mask = np.zeros((40, 48), np.uint8)
-        if number not in (2, 7):
-            mask[(rows - row) ** 2 + (columns - column / 2) ** 2 < 30] = 7
-            mask[row : row + 7, 34:41] = 200
-        image = generator.normal(100, 10, mask.shape) + 80 * (mask == 7) - 80 * (mask == 200)
-        Image.fromarray(np.clip(image, 0, 255).astype(np.uint8)).save(bench.data / f"p{number}.png")
-        Image.fromarray(mask).save(bench.data / f"mask{number}.png")
-        bench.add(f"s{number}", [f"p{number}.png"], None, "val" if number >= 5 else "train", target=f"mask{number}.png")
+EPOCHS = 12
 
 
 @pytest.fixture(scope="module", params=[3, 2], ids=["3D", "2D"])
-def trained(request, tmp_path_factory) -> Bench:
+def trained(request, tmp_path_factory) -> SegBench:
     """Killed with a checkpoint, then trained to its end."""
-    bench = Bench(tmp_path_factory.mktemp("lesions"), "anomaly_detection")
-    bench.values = VALUES[request.param]
-    bench.names = list(bench.values)
-    (volumes if request.param == 3 else pictures)(bench)
-    bench.write()
-    bench.configure(epochs=EPOCHS, width=8, levels=3, patience=0, train_seconds=None)
-    config = (bench.workspace / "config.yaml").read_text().replace("training:\n", "training:\n  save_seconds: 0\n")
-    (bench.workspace / "config.yaml").write_text(config)
+    bench = segbench.lesions(tmp_path_factory.mktemp("lesions"), request.param)
+    bench.settings(
+        model={"width": 8, "levels": 3},
+        training={"epochs": EPOCHS, "patience": 0, "train_seconds": None, "save_seconds": 0},
+    )
     process = bench.start("train.py")
-    end = time.monotonic() + 280
-    while not list((bench.workspace / "checkpoints").glob("checkpoint-*/trainer_state.json")):
-        assert process.poll() is None and time.monotonic() < end, process.stdout.read()
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    wait_for(process, lambda: list((bench.workspace / "checkpoints").glob("checkpoint-*/trainer_state.json")))
+    process.kill()
     assert not (bench.workspace / "metrics.json").exists()
     done = bench.train()
     assert done.returncode == 0, done.stdout + done.stderr
@@ -77,11 +38,11 @@ def trained(request, tmp_path_factory) -> Bench:
     return bench
 
 
-def dimensions_of(bench: Bench) -> int:
+def dimensions_of(bench: SegBench) -> int:
     return 3 if "bleeding" in bench.values else 2
 
 
-def test_a_killed_training_goes_on_and_counts_healthy_cases(trained: Bench) -> None:
+def test_a_killed_training_goes_on_and_counts_healthy_cases(trained: SegBench) -> None:
     output = (trained.folder / "output.txt").read_text()
     assert re.search(r"attempt 2 goes on from checkpoint-[1-9]", output)
     told = trained.metrics()
@@ -100,22 +61,23 @@ def test_a_killed_training_goes_on_and_counts_healthy_cases(trained: Bench) -> N
     assert config["task"] == "anomaly_detection" and config["model"]["network"] == "unet"
     how = config["preprocess"]
     assert how["dimensions"] == dimensions_of(trained) == len(how["patch_size"])
+    assert how["channels"] == (2 if dimensions_of(trained) == 3 else 1)
 
 
-def test_the_package_alone_keeps_grid_and_values_and_scores(trained: Bench, predict, tmp_path: Path) -> None:
+def test_the_package_alone_keeps_grid_and_values_and_scores(trained: SegBench, tmp_path: Path) -> None:
     flat = dimensions_of(trained) == 2
     (tmp_path / "bad.png").write_bytes(b"no image")
-    inputs = [trained.data / trained.rows[number]["files"][0] for number in (5, 6, 7)]
+    inputs = [trained.data / (f"p{number}.png" if flat else f"image{number}") for number in (5, 6, 7)]
     if flat:
         with Image.open(inputs[0]) as picture:
             picture.save(tmp_path / "again.jpg", quality=95)
         array = np.asarray(Image.open(inputs[0]))
         np.save(tmp_path / "array.npy", array)
         inputs += [tmp_path / "again.jpg", tmp_path / "array.npy"]
-    done = predict(trained.workspace / "package", tmp_path / "out", *inputs, tmp_path / "bad.png")
+    done = trained.predict(tmp_path / "out", *inputs, tmp_path / "bad.png")
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "out" / "predictions.json").read_text())
-    assert found["task"] == "anomaly_detection" and found["label_values"] == VALUES[dimensions_of(trained)]
+    assert found["task"] == "anomaly_detection" and found["label_values"] == LESIONS[dimensions_of(trained)]
     assert found["labels"] == trained.names and found["cases"][0]["input"] == inputs[0].name
     *cases, bad = found["cases"]
     assert set(bad) == {"input", "error"} and all(set(case) == {"input", "mask", "score"} for case in cases)
@@ -124,7 +86,7 @@ def test_the_package_alone_keeps_grid_and_values_and_scores(trained: Bench, pred
     (judge_pictures if flat else judge_volumes)(trained, tmp_path / "out", cases)
 
 
-def judge_pictures(bench: Bench, out: Path, cases: list[dict[str, str]]) -> None:
+def judge_pictures(bench: SegBench, out: Path, cases: list[dict[str, str]]) -> None:
     for case in cases[:4]:
         mask, score = np.asarray(Image.open(out / case["mask"])), np.asarray(Image.open(out / case["score"]))
         assert mask.shape == score.shape == (40, 48) and mask.dtype == np.uint8 and score.dtype == np.uint16
@@ -139,9 +101,9 @@ def judge_pictures(bench: Bench, out: Path, cases: list[dict[str, str]]) -> None
     np.testing.assert_allclose(score, np.asarray(Image.open(out / cases[0]["score"])) / 65535, atol=1e-4)
 
 
-def judge_volumes(bench: Bench, out: Path, cases: list[dict[str, str]]) -> None:
+def judge_volumes(bench: SegBench, out: Path, cases: list[dict[str, str]]) -> None:
     for number, case in zip((5, 6, 7), cases, strict=True):
-        image = nibabel.load(bench.data / f"image{number}.nii.gz")
+        image = nibabel.load(bench.data / f"image{number}/0_t1.nii.gz")
         mask, score = nibabel.load(out / case["mask"]), nibabel.load(out / case["score"])
         for answer in (mask, score):
             assert answer.shape == image.shape

@@ -1,27 +1,28 @@
 """The nnU-Net engine of the segmentation template: its planner and trainer, our split, time, checkpoints and grid."""
 
 import json
-import os
+import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import nibabel
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from shared.contracts.training import JobProgress
+from shared.trainkit.exported.segmenter import masks, readers
+from shared.trainkit.exported.segmenter.nnunet import NnunetEngine
 from shared.trainkit.package import checksum_faults
+from shared.trainkit.segmentation.nnunet_data import case_name, may_link
+from tests.templates.forked import wait_for
+from tests.templates.segbench import ORIENTATIONS, SegBench, bright_blocks, killed_anywhere, overlays, torn_after
 
-# Each process imports torch and nnU-Net: seconds when the machine is quiet, minutes when it is not.
 pytestmark = pytest.mark.timeout(1800)
 
-ROOT = Path(__file__).parents[2]
 VALUES = {"organ": 3, "vessel": 28}
 CONFIG: dict[str, Any] = {
     "engine": "nnunet",
@@ -30,16 +31,22 @@ CONFIG: dict[str, Any] = {
 }
 
 
-class Bench:
-    """A build workspace with six oblique scans of different orientation; only four have both structures in training."""
+class Scans(SegBench):
+    """Six oblique scans of different orientation; only four have both structures in training."""
 
     def __init__(self, folder: Path) -> None:
-        self.workspace, self.data = folder / "workspace", folder / "data"
-        shutil.copytree(ROOT / "templates/organ_segmentation", self.workspace, ignore=shutil.ignore_patterns("__py*"))
-        self.data.mkdir()
+        super().__init__(folder, "organ_segmentation")
+        self.values, self.names = VALUES, list(VALUES)
         self.rows = [self.scan(number) for number in range(6)]
         self.configure()
         self.write()
+
+    @property
+    def saved(self) -> Path:
+        return self.workspace / "checkpoints" / "nnunet"
+
+    def configure(self, **nnunet: object) -> None:  # type: ignore[override]
+        self.settings(**CONFIG | {"nnunet": CONFIG["nnunet"] | nnunet})
 
     def scan(self, number: int) -> dict[str, Any]:
         generator = np.random.default_rng(number)
@@ -56,50 +63,20 @@ class Bench:
         files = {"files": [f"{name}.nii.gz"], "target": f"{name}_mask.nii.gz"}
         return {"sample_id": name, "patient": f"p{number}", **files, "split": "val" if number >= 4 else "train"}
 
-    def write(self) -> None:
-        lines = "".join(json.dumps(row) + "\n" for row in self.rows)
-        (self.workspace / "train_index.jsonl").write_text(lines)
-        (self.workspace / "label_map.json").write_text(json.dumps({"names": list(VALUES), "values": VALUES}))
+    def names_saved(self) -> list[str]:
+        return sorted(path.name for path in self.saved.glob("checkpoint-*"))
 
-    def configure(self, **nnunet: object) -> None:
-        (self.workspace / "config.yaml").write_text(json.dumps(CONFIG | {"nnunet": CONFIG["nnunet"] | nnunet}))
 
-    def start(self) -> "subprocess.Popen[str]":
-        """train.py with what the sandbox sets, and nothing else."""
-        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(ROOT)}
-        environment |= {"M3_DATA": str(self.data), "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(
-            [sys.executable, "train.py"],
-            cwd=self.workspace,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+def epoch_of(checkpoint: Path) -> int:
+    return int(torch.load(checkpoint / "state.pt", weights_only=True)["epoch"])
 
-    def train(self) -> tuple[int, str]:
-        process = self.start()
-        output, _ = process.communicate()
-        return process.returncode, output
 
-    def stop(self, number: signal.Signals) -> int:
-        """Start a training and send the signal once it has a checkpoint. -> exit code."""
-        process = self.start()
-        end = time.monotonic() + 900
-        while not self.checkpoints() and time.monotonic() < end:
-            assert process.poll() is None, process.stdout and process.stdout.read()
-            time.sleep(0.02)
-        process.send_signal(number)
-        process.communicate()
-        return process.returncode
-
-    def checkpoints(self) -> list[int]:
-        """Iterations of the whole checkpoints."""
-        found = (self.workspace / "checkpoints" / "nnunet").glob("checkpoint-*")
-        return sorted(int(path.name.split("-")[1]) for path in found)
-
-    def note(self, name: str) -> Any:
-        return json.loads((self.workspace / name).read_text())
+def fault(checkpoint: Path) -> str | None:
+    try:
+        epoch_of(checkpoint)
+    except Exception as error:
+        return repr(error)
+    return None
 
 
 def affine(number: int) -> np.ndarray:
@@ -126,39 +103,39 @@ def voxels(path: Path) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """Killed after its first checkpoint, with a torn one after it as a power cut might leave it, then finished."""
-    bench = Bench(tmp_path_factory.mktemp("nnunet"))
-    bench.stop(signal.SIGKILL)
-    folder = bench.workspace / "checkpoints" / "nnunet"
-    newest = folder / f"checkpoint-{bench.checkpoints()[-1]}" / "state.pt"
-    torn = folder / "checkpoint-999999" / "state.pt"
-    torn.parent.mkdir()
-    torn.write_bytes(newest.read_bytes()[:-2000])
-    code, output = bench.train()
-    assert code == 0, output
-    (bench.workspace / "output.txt").write_text(output)
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Scans:
+    """Killed several times, with a torn checkpoint after it as a power cut might leave it, then finished."""
+    bench = Scans(tmp_path_factory.mktemp("nnunet"))
+    bench.configure(epochs=1000)
+    newest = killed_anywhere(bench, bench.saved, 3, epoch_of, fault)
+    torn_after(newest, "state.pt")
+    bench.configure(epochs=epoch_of(newest) + 1)
+    done = bench.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    (bench.workspace / "output.txt").write_text(done.stdout + f"newest {newest.name}, epoch {epoch_of(newest)}\n")
     return bench
 
 
-def test_killed_training_goes_on_and_leaves_what_it_promises(trained: Bench) -> None:
+def test_training_killed_anywhere_goes_on_and_leaves_what_it_promises(trained: Scans) -> None:
     output = (trained.workspace / "output.txt").read_text()
     assert "checkpoint-999999 is passed over: it does not load" in output
-    assert "attempt 2 goes on from checkpoint-" in output
+    found = re.search(r"newest (checkpoint-\d+), epoch (\d+)", output)
+    assert found and f" goes on from {found.group(1)}\n" in output
+    made = int(found.group(2)) + 1
     metrics = trained.note("metrics.json")
-    assert metrics["attempts"] == 2 and metrics["epochs"] == 3 and metrics["iterations"] == 9
+    assert metrics["attempts"] >= 3 and metrics["epochs"] == made and metrics["iterations"] == 3 * made
     assert metrics["metric_name"] == "dice" and set(metrics["metrics"]) == {"dice", "dice organ", "dice vessel"}
     assert metrics["samples"] == {"train": 4, "val": 2} and metrics["parameters"] > 0
     lines = [json.loads(line) for line in (trained.workspace / "progress.jsonl").read_text().splitlines()]
     for line in lines:
         JobProgress.model_validate({"run_id": "r", "job_id": "j", **line})
     epochs = [line["epoch"] for line in lines]
-    assert set(epochs) == {1, 2, 3} and epochs.count(1) == 1 and epochs[-1] == 3
+    assert set(epochs) == set(range(1, made + 1)) and epochs.count(1) == 1 and epochs[-1] == made
     assert checksum_faults(trained.workspace / "package") == []
     assert trained.note("package/label_map.json") == {"names": ["organ", "vessel"], "values": VALUES}
 
 
-def test_dataset_of_nnunet_has_our_fold_classes_and_geometry(trained: Bench) -> None:
+def test_dataset_of_nnunet_has_our_fold_classes_and_geometry(trained: Scans) -> None:
     cache = trained.workspace / "cache" / "nnunet"
     (fold,) = json.loads((cache / "preprocessed/Dataset001_structures/splits_final.json").read_text())
     assert len(fold["train"]) == 4 and len(fold["val"]) == 2
@@ -175,15 +152,14 @@ def test_dataset_of_nnunet_has_our_fold_classes_and_geometry(trained: Bench) -> 
         assert (image.name[:-12] in fold["val"]) == (number >= 4)
 
 
-def test_package_keeps_grid_and_values_and_has_the_stated_dice(trained: Bench, tmp_path: Path) -> None:
+def test_package_keeps_grid_and_values_and_has_the_stated_dice(trained: Scans, tmp_path: Path) -> None:
     """As a stranger runs it: `python -I`, no environment; a bad input costs only itself."""
     (tmp_path / "noise.nii.gz").write_bytes(b"no image")
     channels = tmp_path / "folder"
     channels.mkdir()
     shutil.copy(trained.data / "s5.nii.gz", channels / "any_0000.nii.gz")
     inputs = [trained.data / "s4.nii.gz", trained.data / "s5.nii.gz", tmp_path / "noise.nii.gz", channels]
-    command = [sys.executable, "-I", str(trained.workspace / "package/predict.py"), *map(str, inputs)]
-    done = subprocess.run([*command, "--output", "out"], cwd=tmp_path, env={}, capture_output=True, text=True)
+    done = trained.predict(tmp_path / "out", *inputs)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "out" / "predictions.json").read_text())
     assert found["task"] == "organ_segmentation" and found["labels"] == ["organ", "vessel"]
@@ -204,19 +180,19 @@ def test_package_keeps_grid_and_values_and_has_the_stated_dice(trained: Bench, t
     assert np.mean(scores) == pytest.approx(trained.note("metrics.json")["metrics"]["dice"], abs=2e-3)
 
 
-def test_checkpoints_of_another_training_are_refused(trained: Bench) -> None:
-    before, figures = trained.checkpoints(), trained.note("metrics.json")
+def test_checkpoints_of_another_training_are_refused(trained: Scans) -> None:
+    before, figures = trained.names_saved(), trained.note("metrics.json")
     trained.configure(learning_rate=0.02)
-    code, output = trained.train()
+    done = trained.train()
     trained.configure()
-    assert code == 1, output
-    first, second = output.strip().splitlines()[-2:]
+    assert done.returncode == 1, done.stdout + done.stderr
+    first, second = done.stderr.strip().splitlines()[-2:]
     assert "belong to another configuration" in first and "nnunet.start_over" in second
-    assert trained.checkpoints() == before and trained.note("metrics.json") == figures
+    assert trained.names_saved() == before and trained.note("metrics.json") == figures
 
 
 def test_faults_of_masks_are_told_together_before_training(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    bench = Scans(tmp_path)
     good = nibabel.load(bench.data / "s0_mask.nii.gz")
     values = np.asanyarray(good.dataobj)
     nibabel.save(nibabel.Nifti1Image(values + 4 * (values == 3), good.affine), bench.data / "s0_mask.nii.gz")
@@ -225,33 +201,88 @@ def test_faults_of_masks_are_told_together_before_training(tmp_path: Path) -> No
     shifted = affine(3)
     shifted[:3, 3] += 50
     nibabel.save(nibabel.Nifti1Image(voxels(bench.data / "s3_mask.nii.gz"), shifted), bench.data / "s3_mask.nii.gz")
-    code, output = bench.train()
-    assert code == 2, output
+    done = bench.train()
+    output = done.stderr
+    assert done.returncode == 2, done.stdout + output
     for number, word in enumerate(("7", "voxels", "whole", "elsewhere")):
         assert any(line.startswith(f"- s{number}: ") and word in line for line in output.splitlines()), output
-    assert not (bench.workspace / "checkpoints").exists() and not (bench.workspace / "package").exists()
+    left = {item.name for item in bench.workspace.iterdir()}
+    assert not left & {"cache", "checkpoints", "metrics.json", "package", "progress.jsonl"}
 
 
-def test_pictures_are_two_dimensional_and_sigterm_saves(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    for row in bench.rows:
+def test_pictures_are_two_dimensional_in_the_fold_that_was_asked_for_and_sigterm_saves(tmp_path: Path) -> None:
+    bench = Scans(tmp_path)
+    for number, row in enumerate(bench.rows):
         for field in ("files", "target"):
             name = row["files"][0] if field == "files" else row["target"]
             plane = voxels(bench.data / name)[:, :, 10].astype(np.uint8)
             picture = name.replace(".nii.gz", ".png")
             Image.fromarray(plane).save(bench.data / picture)
             row[field] = [picture] if field == "files" else picture
+        # Two pictures a patient; the index has no val part of its own.
+        row["patient"], row["split"] = f"patient {number // 2}", "train"
     bench.write()
-    bench.configure(epochs=1000)
-    assert bench.stop(signal.SIGTERM) == 128 + signal.SIGTERM
-    assert bench.checkpoints() and not (bench.workspace / "package").exists()
-    bench.configure(epochs=1)
-    code, output = bench.train()
-    assert code == 0 and "attempt 2 goes on from" in output, output
+    settings = CONFIG | {"fold": {"count": 3, "number": 1}}
+    bench.settings(**settings | {"nnunet": CONFIG["nnunet"] | {"epochs": 1000}})
+    process = bench.start("train.py")
+    wait_for(process, bench.names_saved)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(280) == 128 + signal.SIGTERM
+    assert bench.names_saved() and not (bench.workspace / "package").exists()
+    bench.settings(**settings | {"nnunet": CONFIG["nnunet"] | {"epochs": 1}})
+    done = bench.train()
+    assert done.returncode == 0 and "attempt 2 goes on from" in done.stdout, done.stdout + done.stderr
     config = bench.note("package/config.json")
     assert config["configuration"] == "2d" and config["plans"]["image_reader_writer"] == "NaturalImage2DIO"
-    command = [sys.executable, "-I", str(bench.workspace / "package/predict.py"), str(bench.data / "s5.png")]
-    done = subprocess.run([*command, "--output", "out"], cwd=tmp_path, env={}, capture_output=True, text=True)
+    (fold,) = bench.note("cache/nnunet/preprocessed/Dataset001_structures/splits_final.json")
+    raw = bench.workspace / "cache/nnunet/raw/Dataset001_structures/imagesTr"
+    whose = {case_name(row): row["patient"] for row in bench.rows}
+    assert len(list(raw.iterdir())) == 6 and len(fold["train"]) == 4 and len(fold["val"]) == 2
+    assert len({whose[name] for name in fold["val"]}) == 1
+    assert not {whose[name] for name in fold["val"]} & {whose[name] for name in fold["train"]}
+    done = bench.predict(tmp_path / "out", bench.data / "s5.png")
     assert done.returncode == 0, done.stderr
     mask = np.asarray(Image.open(tmp_path / "out" / "s5.png"))
     assert mask.shape == (24, 28) and set(np.unique(mask)) <= {0, 3, 28}
+
+
+@pytest.mark.parametrize("name", ORIENTATIONS)
+def test_training_and_prediction_see_an_image_alike_and_masks_overlay_it(trained: Scans, tmp_path: Path, name) -> None:
+    """Read by nnU-Net and by the package: the same voxels and spacing. What a network that only compares values finds
+    lies in the world where the image has it."""
+    from nnunetv2.imageio.nibabel_reader_writer import NibabelIOWithReorient
+
+    path, image, grid = bright_blocks(tmp_path, name)
+    scan = readers.load_scan([path])
+    seen, about = NibabelIOWithReorient().read_images([str(path)])
+    np.testing.assert_array_equal(seen, scan.grid.turn(scan.data))
+    np.testing.assert_allclose(about["spacing"], scan.grid.spacing, rtol=1e-5)
+
+    # Half way between the levels, as nnU-Net normalises them.
+    low, high = (np.array([-25, 75]) - image.mean()) / image.std()
+
+    def fill(network: torch.nn.Module) -> None:
+        network.forward = lambda voxels: torch.cat(
+            [0 * voxels, 40 * (voxels - low), 40 * (voxels - low) + 40 * (voxels - high)], 1
+        )
+
+    found, chances = NnunetEngine(trained.note("package/config.json"), fill, "cpu").segment(scan, True)
+    values = np.array([0, 3, 28])[found]
+    mask = nibabel.load(tmp_path / masks.write_mask(scan, values, tmp_path, "mask"))
+    overlays(mask, image, grid, {3: 50, 28: 100})
+    assert chances is not None and chances.shape == image.shape
+    assert (chances[found == 0] < 0.67).all() and (chances[found > 0] > 0.49).all()
+
+
+def test_headers_that_contradict_themselves_are_not_linked(tmp_path: Path) -> None:
+    """nnU-Net goes by the zooms of a header, we by its affine; and it wants them alike to the last digit."""
+    image = nibabel.Nifti1Image(np.ones((4, 5, 6), np.int16), np.diag([2.0, 2.0, 3.0, 1.0]))
+    nibabel.save(image, tmp_path / "a.nii.gz")
+    image.header["pixdim"][1:4] = (2, 2, 5)
+    nibabel.save(image, tmp_path / "b.nii.gz")
+    close = nibabel.Nifti1Image(np.ones((4, 5, 6), np.int16), np.diag([2.0, 2.0, 3.0001, 1.0]))
+    nibabel.save(close, tmp_path / "c.nii.gz")
+    assert nibabel.load(tmp_path / "b.nii.gz").header.get_zooms()[2] == 5
+    for names, wanted in (("a", True), ("b", False), ("c", True), ("aa", True), ("ac", False)):
+        files = [tmp_path / f"{name}.nii.gz" for name in names]
+        assert may_link(readers.load_scan(files), files) is wanted, names

@@ -5,23 +5,10 @@ import numpy as np
 import pytest
 
 from shared.trainkit.exported.segmenter import inference, masks, readers
+from shared.trainkit.exported.segmenter.scan import BadImage
 from shared.trainkit.segmentation import augment, cases, metrics, patches
 from shared.trainkit.segmentation.settings import Augmentation
-
-
-def tilted(columns):
-    turn = np.deg2rad(12)
-    affine = np.eye(4)
-    affine[:3, :3] = np.array([[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0], [0, 0, 1]]) @ columns
-    affine[:3, 3] = (-40, 25, 300)
-    return affine
-
-
-ORIENTATIONS = {
-    "RAS": np.diag([2.0, 2.5, 5.0]),
-    "LPS": np.diag([-2.0, -2.5, 5.0]),
-    "z, -x, y": np.array([[0, -2.0, 0], [0, 0, 2.5], [5.0, 0, 0]]),
-}
+from tests.templates.segbench import ORIENTATIONS, bright_blocks, overlays
 
 
 class Threshold:
@@ -36,31 +23,15 @@ class Threshold:
 
 @pytest.mark.parametrize("name", ORIENTATIONS)
 def test_a_mask_overlays_the_oblique_anisotropic_image_it_was_made_from(tmp_path, name):
-    affine = tilted(ORIENTATIONS[name])
-    shape = tuple(int(n) for n in np.abs(np.linalg.inv(ORIENTATIONS[name]) @ np.array([64.0, 70.0, 90.0])).round())
-    image = np.full(shape, -100, np.int16)
-    world = nibabel.affines.apply_affine(affine, np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), -1))
-    inner = nibabel.affines.apply_affine(affine, np.array(shape) / 2)
-    image[np.abs(world - inner).max(-1) < 22] = 50
-    image[(np.abs(world - inner - (8, 0, 0)).max(-1) < 10)] = 100
-    nibabel.save(nibabel.Nifti1Image(image, affine), tmp_path / "image.nii.gz")
-    scan = readers.load_scan([tmp_path / "image.nii.gz"])
+    path, image, affine = bright_blocks(tmp_path, name)
+    scan = readers.load_scan([path])
     how = inference.Preprocess(
         dimensions=3, spacing=(3.0, 3.0, 3.0), patch_size=(16, 16, 16), intensity="ct", window=(-100, 100), channels=1
     )
     found = inference.segment(Threshold(), inference.prepare(scan, how), scan.grid.size, how, "cpu")
     values = np.array([0, 28, 3])[scan.grid.turn_back(found)]
     written = masks.write_mask(scan, values, tmp_path, "mask")
-    mask = nibabel.load(tmp_path / written)
-    assert mask.shape == shape and mask.get_data_dtype() == np.uint8
-    np.testing.assert_allclose(mask.affine, affine, atol=1e-4)
-    answer = np.asanyarray(mask.dataobj)
-    for value, level in ((28, 50), (3, 100)):
-        there = nibabel.affines.apply_affine(mask.affine, np.argwhere(answer == value)).mean(0)
-        truth = nibabel.affines.apply_affine(affine, np.argwhere(image == level)).mean(0)
-        np.testing.assert_allclose(there, truth, atol=1.5)
-        overlap = 2 * ((answer == value) & (image == level)).sum() / ((answer == value).sum() + (image == level).sum())
-        assert overlap > 0.7, (value, overlap)
+    overlays(nibabel.load(tmp_path / written), image, affine, {28: 50, 3: 100})
 
 
 def test_slabs_give_what_the_whole_gives():
@@ -112,6 +83,12 @@ def test_dicom_geometry_and_a_mask_stored_in_another_order(tmp_path):
     scan = readers.load_scan(readers.input_files(folder))
     assert scan.shape == (6, 4, 3) and scan.data[0, 2, 1, 0] == 6 + 2 + 1000 - 5 - 1024
     np.testing.assert_allclose(scan.grid.affine @ [2, 1, 2, 1], [10 - 1.6, 20 - 0.7, 5, 1])
+    # A series that lacks a slice has no even grid: its mask would lie elsewhere.
+    lacking = pydicom.dcmread(folder / "0.dcm")
+    lacking.ImagePositionPatient = [-10, -20, 15]
+    pydicom.dcmwrite(tmp_path / "3.dcm", lacking)
+    with pytest.raises(BadImage, match="the 4 slices of the series are not evenly spaced: one is missing"):
+        readers.load_scan([*sorted(folder.iterdir()), tmp_path / "3.dcm"])
     # The same grid as a NIfTI converter may store it: rows turned over.
     mask = np.zeros((6, 4, 3), np.uint8)
     mask[1, 2, 0] = 28

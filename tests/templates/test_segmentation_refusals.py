@@ -2,6 +2,14 @@
 
 import nibabel
 import numpy as np
+import pytest
+
+from tests.templates.segbench import SegBench
+
+
+@pytest.fixture
+def organs(tmp_path):
+    return SegBench(tmp_path, "organ_segmentation")
 
 
 def left_behind(bench):

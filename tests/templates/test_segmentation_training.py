@@ -3,14 +3,21 @@
 import json
 import re
 import signal
-import time
+import subprocess
+import sys
 
 import nibabel
 import numpy as np
+import pytest
 from PIL import Image
 
 from shared.contracts.training import JobProgress
 from shared.trainkit.package import checksum_faults
+from tests.templates import segbench
+from tests.templates.forked import wait_for
+from tests.templates.segbench import SegBench, killed_anywhere, torn_after
+
+pytestmark = pytest.mark.timeout(900)
 
 PACKAGE = {
     "model.safetensors",
@@ -27,11 +34,23 @@ PACKAGE = {
 }
 
 
+@pytest.fixture
+def organs(tmp_path):
+    return SegBench(tmp_path, "organ_segmentation")
+
+
+@pytest.fixture
+def trained_masks():
+    return segbench.trained_masks()
+
+
 def test_segmentation_smoke_by_command_line(organs):
+    """In an interpreter of its own, as are its predictions."""
     before = set(organs.workspace.iterdir())
-    done = organs.run("train.py", "--smoke")
+    command = [sys.executable, "train.py", "--smoke", "3d"]
+    done = subprocess.run(command, cwd=organs.workspace, env=organs.environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "smoke test passed" in done.stdout
+    assert "smoke test passed (3d) after" in done.stdout
     assert {item.name for item in set(organs.workspace.iterdir()) - before} <= {"__pycache__"}
 
 
@@ -79,41 +98,27 @@ def pictures(bench, count):
         bench.add(f"p{number}", files, None, split, target=f"mask{number}.png")
 
 
-def wait_for_checkpoint(process, folder):
-    end = time.monotonic() + 240
-    while time.monotonic() < end:
-        assert process.poll() is None, process.stdout.read()
-        if list(folder.glob("checkpoint-*/trainer_state.json")) and (folder / "best" / "best.json").exists():
-            return
-        time.sleep(0.02)
-    raise AssertionError("no checkpoint appeared")
+def epoch_of(checkpoint):
+    return json.loads((checkpoint / "trainer_state.json").read_text())["epoch"]
 
 
-def test_killed_training_of_2d_channels_goes_on_and_segments(organs, predict, tmp_path):
+def test_training_killed_anywhere_goes_on_and_segments_2d_channels(organs, tmp_path):
     pictures(organs, 6)
     organs.write()
-    # Long enough to be killed in the middle, out of time after a step once resumed.
-    organs.configure(epochs=4000, width=8, levels=3, patience=0, train_seconds=None)
-    config = (organs.workspace / "config.yaml").read_text().replace("training:\n", "training:\n  save_seconds: 0\n")
-    (organs.workspace / "config.yaml").write_text(config)
-    checkpoints = organs.workspace / "checkpoints"
-    process = organs.start("train.py")
-    wait_for_checkpoint(process, checkpoints)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    intact = max(checkpoints.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
-    torn = checkpoints / "checkpoint-999999"
-    torn.mkdir()
-    for file in intact.iterdir():
-        content = file.read_bytes()
-        (torn / file.name).write_bytes(content[: len(content) // 2] if file.name == "optimizer.pt" else content)
-    organs.configure(train_seconds=1)
+    wanted = {"epochs": 4000, "patience": 0, "save_seconds": 0}
+    network = {"model": {"width": 8, "levels": 3}}
+    organs.settings(**network, training=wanted | {"train_seconds": None})
+    newest = killed_anywhere(organs, organs.workspace / "checkpoints", 3, epoch_of)
+    torn = torn_after(newest, "optimizer.pt")
+    # Time is no part of what makes it another training: it ends after a step.
+    organs.settings(**network, training=wanted | {"train_seconds": 1})
     done = organs.train()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "checkpoint-999999 is passed over: it does not load" in done.stdout
-    found = re.search(r"attempt 2 goes on from checkpoint-(\d+)", done.stdout)
-    assert found and int(found.group(1)) > 0
-    assert organs.metrics()["attempts"] == 2
+    assert "checkpoint-999999 is passed over: it does not load" in done.stdout and not torn.exists()
+    found = re.search(rf"attempt (\d) goes on from {newest.name}\n", done.stdout)
+    # A process that is killed before it opens the checkpoints is no attempt.
+    assert found and 3 <= int(found.group(1)) <= 4 and organs.metrics()["attempts"] == int(found.group(1))
+    assert organs.metrics()["epochs"] >= epoch_of(newest)
     # A folder with a file a channel; the attributes that may lie beside them are no channel.
     case = tmp_path / "case_1"
     case.mkdir()
@@ -121,13 +126,20 @@ def test_killed_training_of_2d_channels_goes_on_and_segments(organs, predict, tm
         (case / f"00{channel}.png").write_bytes((organs.data / f"p5_{channel}.png").read_bytes())
     (case / "attributes.json").write_text('{"age": 5}')
     single = organs.data / "p5_0.png"
-    done = predict(organs.workspace / "package", tmp_path / "out", case, single)
+    done = organs.predict(tmp_path / "out", case, single)
     assert done.returncode == 0, done.stderr
-    first, second = json.loads((tmp_path / "out" / "predictions.json").read_text())["cases"]
+    first, second = organs.cases(tmp_path / "out")
     assert first == {"input": "case_1", "mask": "case_1.png"}
     assert second["input"] == "p5_0.png" and "1 channel" in second["error"]
     mask = np.asarray(Image.open(tmp_path / "out" / "case_1.png"))
     assert mask.shape == (48, 40) and mask.dtype == np.uint8 and set(np.unique(mask)) <= {0, 7}
+    # Another configuration is another training; it says so, and nothing of the earlier one is lost.
+    kept = {path.name for path in (organs.workspace / "checkpoints").glob("checkpoint-*")}
+    organs.settings(**network, training=wanted | {"train_seconds": 1, "learning_rate": 0.001})
+    done = organs.train()
+    assert done.returncode == 0 and "the checkpoints of the earlier one are kept in checkpoints/previous" in done.stdout
+    assert organs.metrics()["attempts"] == 1
+    assert kept == {path.name for path in (organs.workspace / "checkpoints/previous").glob("checkpoint-*")}
 
 
 def test_sigterm_saves_a_segmentation_and_ends(organs):
@@ -135,22 +147,14 @@ def test_sigterm_saves_a_segmentation_and_ends(organs):
     organs.write()
     organs.configure(epochs=4000, width=8, levels=2, patience=0)
     process = organs.start("train.py")
-    end = time.monotonic() + 240
-    while time.monotonic() < end and not (organs.workspace / "checkpoints" / "best" / "best.json").exists():
-        assert process.poll() is None, process.stdout.read()
-        time.sleep(0.02)
+    wait_for(process, (organs.workspace / "checkpoints" / "best" / "best.json").exists)
     process.send_signal(signal.SIGTERM)
     assert process.wait(120) == 128 + signal.SIGTERM
     assert list((organs.workspace / "checkpoints").glob("checkpoint-*/trainer_state.json"))
     assert not (organs.workspace / "package").exists()
 
 
-def cases_of(folder):
-    found = json.loads((folder / "predictions.json").read_text())
-    return found, found["cases"]
-
-
-def test_package_alone_keeps_grid_values_and_goes_on_after_a_bad_input(trained_masks, predict, tmp_path):
+def test_package_alone_keeps_grid_values_and_goes_on_after_a_bad_input(trained_masks, tmp_path):
     image = nibabel.load(trained_masks.data / "image5.nii.gz")
     scan = tmp_path / "scan.nii"
     header = image.header.copy()
@@ -164,9 +168,10 @@ def test_package_alone_keeps_grid_values_and_goes_on_after_a_bad_input(trained_m
     (tmp_path / "bad.nii.gz").write_bytes(b"nothing of the kind")
     np.save(tmp_path / "array.npy", np.asanyarray(image.dataobj).transpose(0, 2, 1))
     inputs = [scan, tmp_path / "bad.nii.gz", folder, tmp_path / "array.npy"]
-    done = predict(trained_masks.workspace / "package", tmp_path / "out", *inputs)
+    done = trained_masks.predict(tmp_path / "out", *inputs)
     assert done.returncode == 0, done.stderr
-    found, cases = cases_of(tmp_path / "out")
+    found = json.loads((tmp_path / "out/predictions.json").read_text())
+    cases = found["cases"]
     assert found["task"] == "organ_segmentation" and found["labels"] == ["ball", "dark block"]
     assert found["label_values"] == {"ball": 28, "dark block": 3}
     assert [case["input"] for case in cases] == ["scan.nii", "bad.nii.gz", "case_7", "array.npy"]
@@ -186,3 +191,24 @@ def test_package_alone_keeps_grid_values_and_goes_on_after_a_bad_input(trained_m
     answer = np.asanyarray(mask.dataobj)
     scores = [2 * ((answer == v) & (truth == v)).sum() / ((answer == v).sum() + (truth == v).sum()) for v in (28, 3)]
     assert min(scores) > 0.3
+
+
+def test_two_processes_train_as_one_and_the_first_writes(organs):
+    organs.organs(6)
+    organs.write()
+    network = {"model": {"width": 8, "levels": 3}}
+    organs.settings(**network, training={"epochs": 6, "patience": 0, "train_seconds": None, "processes": 2})
+    done = organs.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "on 2 processes; 6 epochs fit" in done.stdout and done.stdout.count("epoch 6/6") == 1
+    told = organs.metrics()
+    assert told["epochs"] == 6 and told["attempts"] == 1 and told["samples"] == {"train": 4, "val": 2}
+    assert told["metric"] > 0.3
+    # Four patches of each of four images: eight batches of one for each process.
+    assert max(line.get("step", 0) for line in organs.progress()) == 48
+    assert len(list((organs.workspace / "cache").glob("*.npy"))) == 6
+    best = organs.note("checkpoints/best/best.json")
+    assert {round(line["metric"], 4) for line in organs.progress() if "text" not in line and "metric" in line} >= {
+        round(best["metric"], 4)
+    }
+    assert checksum_faults(organs.workspace / "package") == []

@@ -73,6 +73,21 @@ def test_checkpoints_of_another_training_are_not_taken(tmp_path):
     assert (tmp_path / "previous" / "checkpoint-5" / "optimizer.pt").exists()
 
 
+def test_a_kill_while_checkpoints_are_set_aside_loses_none(tmp_path):
+    checkpoints.begin_attempt(tmp_path, "old")
+    for name in ("checkpoint-1", "checkpoint-2"):
+        (tmp_path / name).mkdir()
+    # As a kill leaves it: one is moved, one is not, the note still names the old training.
+    (tmp_path / "previous.part").mkdir()
+    (tmp_path / "checkpoint-1").rename(tmp_path / "previous.part" / "checkpoint-1")
+    assert checkpoints.begin_attempt(tmp_path, "new").number == 1
+    assert {path.name for path in (tmp_path / "previous").iterdir()} == {"checkpoint-1", "checkpoint-2"}
+    # Or all are moved and the note is not written yet.
+    (tmp_path / "run.json").write_text(json.dumps({"fingerprint": "old", "attempts": 1, "seconds": 0.0}))
+    checkpoints.begin_attempt(tmp_path, "new")
+    assert {path.name for path in (tmp_path / "previous").iterdir()} == {"checkpoint-1", "checkpoint-2"}
+
+
 def test_the_rate_falls_with_steps_or_time_whichever_is_further():
     free = TimeBudget(None, time.monotonic())
     assert rate_factor(free, 10, 100) == pytest.approx(1, abs=0.01)

@@ -21,7 +21,7 @@ from typing import Any
 
 from shared.trainkit.folders import ID_NAME, PLAIN_NAME
 from shared.trainkit.imagefile import IMAGE_SUFFIXES, is_hidden, readable, suffix_of
-from shared.trainkit.index import SEGMENTATIONS
+from shared.trainkit.index import SEGMENTATIONS, labels_of
 from shared.trainkit.listings import records
 from shared.trainkit.masks import MASK_SUFFIXES, looks_like_mask
 from shared.trainkit.names import words_of
@@ -182,7 +182,7 @@ def no_labels(data: Dataset, rows: Sequence[Mapping[str, Any]], task: str) -> li
 
 
 def one_class(data: Dataset, rows: Sequence[Mapping[str, Any]], task: str) -> list[str]:
-    labels = Counter(row["label"] for row in rows if row.get("label"))
+    labels = Counter(label for row in rows for label in labels_of(row))
     if task in SEGMENTATIONS:
         return ["a segmentation needs no classes; the claim one_class is for a diagnosis"]
     if len(labels) != 1:

@@ -12,19 +12,19 @@ import torch
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
-from shared.trainkit import callbacks
+from shared.trainkit import callbacks, ranks
 from shared.trainkit.checkpoints import Attempt
 from shared.trainkit.checks import TrainingFailed
 from shared.trainkit.exported.segmenter.inference import prepare, segment
 from shared.trainkit.progress import ProgressFile
 from shared.trainkit.segmentation.cases import Cases, load_case
 from shared.trainkit.segmentation.metrics import CaseScore, of_all_cases, score_case, summary
-from shared.trainkit.trainer import decayed_groups, device_name, seconds_a_batch, training_arguments
+from shared.trainkit.tiers import climb
+from shared.trainkit.trainer import decayed_groups, device_name, training_arguments
 
 EVALUATING = 0.1
 """Part of the time that evaluations may take, about."""
-OUT_OF_MEMORY = (MemoryError, RuntimeError)
-"""What NumPy and torch raise, among other things; `lacks_memory` tells them apart."""
+SMALLER = "preprocess.patch_size or patch_voxels, or model.width"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class PatchTrainer(Trainer):  # type: ignore[misc]
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         begin = time.monotonic()
-        scores = on_working_grid(self.model, self.whole, self.device_name)
+        mine = on_working_grid(self.model, self.whole, self.device_name, ranks.number(), ranks.count())
+        scores = [score for part in ranks.gathered(mine) for score in part]
         dice = summary(scores, self.whole.label_names)["dice"]
         # Of two equals, the one that finds less where there is nothing.
         found = {"eval_dice": math.nan if dice is None else dice, "eval_loss": 1 - (of_all_cases(scores) or 0.0)}
@@ -85,7 +86,8 @@ class EvaluateNowAndThen(TrainerCallback):  # type: ignore[misc]
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         due = time.monotonic() - self.last >= self.trainer.seconds * (1 / EVALUATING - 1)
-        if due or state.global_step >= state.max_steps:
+        # Clocks differ: one process for which it is time takes the others with it.
+        if ranks.most(due)[0] or state.global_step >= state.max_steps:
             control.should_evaluate = True
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -100,35 +102,42 @@ def fit(
     attempt: Attempt,
     resume_from: Path | None,
     begin: float,
+    device: torch.device,
     folder: Path,
 ) -> Fitted | None:
     """None when SIGTERM asked to stop: a checkpoint is saved. Raises TrainingFailed."""
     wanted = config.training
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model.to(device)
     patches = Patches(train_set, config.sampling.patches_per_image)
-    wanted, step_seconds = fitting_batch(config, model, patches, device)
-    steps = math.ceil(math.ceil(len(patches) / wanted.batch_size) / wanted.accumulate)
-    image_seconds = seconds_an_image(model, val_set, device.type)
+    (image_seconds,) = ranks.most(seconds_an_image(model, val_set, device.type))
     reserve = 2 + 1.3 * image_seconds * len(val_set)
     if wanted.train_seconds is not None:
         reserve = min(reserve, 0.3 * wanted.train_seconds)
     budget = callbacks.TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve)
-    epoch_seconds = steps * wanted.accumulate * step_seconds
+    left = budget.remaining()
+    climbed = ranks.by_first(
+        lambda: climb(model, patches.__getitem__, len(patches), wanted, device, smaller=SMALLER, seconds=left)
+    )
+    wanted = climbed.wanted
+    batches = math.ceil(math.ceil(len(patches) / wanted.batch_size) / ranks.count())
+    steps = math.ceil(batches / wanted.accumulate)
+    budget.agree()
+    epoch_seconds = batches * climbed.batch_seconds
     fitting = budget.remaining() * (1 - EVALUATING) / epoch_seconds
-    print(
-        f"about {epoch_seconds:.1f} s an epoch on {device.type}; {min(fitting, wanted.epochs):.0f} epochs fit",
-        flush=True,
+    several = f" on {ranks.count()} processes" if ranks.count() > 1 else ""
+    ranks.say(
+        f"about {epoch_seconds:.1f} s an epoch on {device.type}{several}; {min(fitting, wanted.epochs):.0f} epochs fit"
     )
     if fitting < 1:
-        print("not even one epoch fits into training.train_seconds; the result will be poor", flush=True)
+        ranks.say("not even one epoch fits into training.train_seconds; the result will be poor")
 
     optimizer = torch.optim.AdamW(decayed_groups(model, wanted.weight_decay), lr=wanted.learning_rate)
     total = steps * wanted.epochs
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: callbacks.rate_factor(budget, step, total))
     best = callbacks.KeepBest(folder / "best", wanted.metric, wanted.patience)
     stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, folder, attempt)
-    progress = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
+    file = ProgressFile(Path("progress.jsonl")) if ranks.first() else None
+    progress = callbacks.ProgressCallback(file, wanted.metric, budget)
     trainer = PatchTrainer(
         model=model,
         args=training_arguments(wanted, folder, device, eval_strategy="no"),
@@ -147,6 +156,7 @@ def fit(
         signal.signal(signal.SIGTERM, previous)
     if stopwatch.asked_to_stop:
         return None
+    ranks.wait()
     if not best.weights.exists():
         raise TrainingFailed(
             "dice was never defined: no validation image has a structure, and none was predicted\n"
@@ -155,7 +165,7 @@ def fit(
     # Into the model itself, not a wrapper that the Trainer may have put around it.
     model.load_state_dict(safetensors.torch.load_file(best.weights))
     until = math.inf if wanted.train_seconds is None else begin + wanted.train_seconds
-    scores = on_own_grids(model, val_set, device.type, until)
+    scores = ranks.by_first(lambda: on_own_grids(model, val_set, device.type, until))
     return Fitted(
         model=model,
         metrics=summary(scores, val_set.label_names),
@@ -167,36 +177,11 @@ def fit(
     )
 
 
-def fitting_batch(config: Any, model: torch.nn.Module, patches: Patches, device: torch.device) -> tuple[Any, float]:
-    """The section `training` with a batch that the memory holds, and the seconds that one takes."""
-    wanted = config.training
-    while True:
-        size = wanted.batch_size
-        try:
-            return wanted, seconds_a_batch(model, lambda number: patches[number % len(patches)], size, device)
-        except OUT_OF_MEMORY as error:
-            if not lacks_memory(error):
-                raise
-            if size == 1:
-                raise too_large(config) from None
-        model.zero_grad(set_to_none=True)
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
-        wanted = wanted.model_copy(update={"batch_size": size // 2, "accumulate": 2 * wanted.accumulate})
-        print(f"the memory does not hold a batch of {size}; {size // 2} are taken, twice as often a step", flush=True)
-
-
-def lacks_memory(error: BaseException) -> bool:
-    text = str(error)
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in text
-
-
 def too_large(config: Any) -> TrainingFailed:
     patch = " x ".join(map(str, config.preprocess.patch_size))
     return TrainingFailed(
         f"out of memory: it does not hold a batch of {config.training.batch_size} patches of {patch} voxels\n"
-        "halve training.batch_size and double training.accumulate; with a batch of one, take a smaller "
-        "preprocess.patch_size or patch_voxels, or a smaller model.width"
+        f"halve training.batch_size and double training.accumulate; with a batch of one, make smaller: {SMALLER}"
     )
 
 
@@ -210,11 +195,14 @@ def selection(images: Cases, image_seconds: float, seconds: float) -> Cases:
     return type(images)(images.config, drawn, images.values, train=False)
 
 
-def on_working_grid(model: torch.nn.Module, images: Cases, device: str) -> list[CaseScore]:
-    """Dice at the spacing of the network: cheaper than on the images' own grids, and enough to choose weights by."""
+def on_working_grid(
+    model: torch.nn.Module, images: Cases, device: str, first: int = 0, step: int = 1
+) -> list[CaseScore]:
+    """Dice at the spacing of the network: cheaper than on the images' own grids, and enough to choose weights by. Of
+    every `step`-th image from `first` on."""
     model.eval()
     scores = []
-    for row in images.rows:
+    for row in images.rows[first::step]:
         image, truth = images.case(row)
         found = segment(model, image.astype("float32"), truth.shape, images.how, device)
         scores.append(score_case(found, truth, len(images.values)))

@@ -22,6 +22,9 @@ class NnunetConfig(BaseModel):
     """Channels of the first stage. auto: 32 on a GPU, 8 on a CPU."""
     epochs: int | Literal["auto"] = Field(default="auto", ge=1)
     """Upper bound. auto: as many as fit into the time, 1000 without a bound."""
+    patience: int = Field(default=0, ge=0)
+    """Epochs without a better Dice of patches (smoothed) after which training ends; 0 is never: the rate falls by plan,
+    and an early end leaves it high."""
     iterations: int | Literal["auto"] = Field(default="auto", ge=1)
     """Batches an epoch. auto: so that there are some twenty epochs, at most 250."""
     learning_rate: float = Field(default=0.01, gt=0)

@@ -182,7 +182,7 @@ def write_case(row: Row, data: Path, raw: Path, classes: Mapping[int, int]) -> W
     case, files = case_name(row), [data / str(file) for file in row["files"]]
     # nnU-Net reads whole 8 and 16 bit pictures as such; anything else becomes a volume of one slice.
     picture = scan.kind == "picture" and scan.data.min() >= 0 and bool((scan.data == np.rint(scan.data)).all())
-    linked = scan.kind == "nifti" and all(f.name.lower().endswith(".nii.gz") for f in files) and len(scan.shape) == 3
+    linked = may_link(scan, files)
     for number, channel in enumerate(scan.data):
         name = raw / "imagesTr" / f"{case}_{number:04d}"
         if linked:
@@ -191,6 +191,20 @@ def write_case(row: Row, data: Path, raw: Path, classes: Mapping[int, int]) -> W
             save(channel if not picture else channel.astype(np.uint16), scan, picture, name)
     save(mapped, scan, picture, raw / "labelsTr" / case)
     return Written(len(scan.data), picture, float(scan.data[0].min()), present)
+
+
+def may_link(scan: Scan, files: Sequence[Path]) -> bool:
+    """Whether nnU-Net reads the files as we do: it takes the spacing from where the header says it once more, and wants
+    it the same to the last digit in all channels."""
+    import nibabel
+    from nibabel.affines import voxel_sizes
+
+    if scan.kind != "nifti" or len(scan.shape) != 3 or not all(f.name.lower().endswith(".nii.gz") for f in files):
+        return False
+    images = [nibabel.load(file) for file in files]
+    zooms, wanted = images[0].header.get_zooms(), voxel_sizes(scan.grid.affine)
+    same = all(np.array_equal(image.affine, images[0].affine) for image in images)
+    return same and all(image.header.get_zooms() == zooms for image in images) and np.allclose(zooms, wanted, rtol=1e-4)
 
 
 def save(array: np.ndarray, scan: Scan, picture: bool, name: Path) -> None:

@@ -104,7 +104,7 @@ def open_checkpoints(
     how: NnunetConfig, prepared: nnunet_data.Prepared, seed: int, folder: Path
 ) -> tuple[checkpoints.Attempt, Path | None]:
     """This attempt and the newest intact checkpoint. Raises TrainingFailed for those of another training."""
-    from shared.trainkit.segmentation.nnunet_trainer import state_fault
+    from shared.trainkit.segmentation.nnunet_state import state_fault
 
     settled = how.model_dump(include={"learning_rate", "mirror", "iterations"})
     mark = checkpoints.fingerprint([prepared.mark, prepared.plans, settled, seed], [HERE / "nnunet_trainer.py"])
@@ -132,8 +132,10 @@ def build_trainer(
     import torch
 
     with nnunet_plan.quietly(folder.parent.parent / "cache" / "nnunet"):
+        from shared.trainkit.segmentation.nnunet_threads import bear_hidden_libraries
         from shared.trainkit.segmentation.nnunet_trainer import BudgetTrainer, Job
 
+        bear_hidden_libraries()
         how = config.nnunet
         job = Job(
             how=how,

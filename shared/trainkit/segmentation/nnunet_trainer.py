@@ -24,6 +24,7 @@ from shared.trainkit import checkpoints
 from shared.trainkit.checks import TrainingFailed
 from shared.trainkit.progress import ProgressFile, plain
 from shared.trainkit.segmentation.nnunet_config import NnunetConfig
+from shared.trainkit.segmentation.nnunet_state import clone, nan
 
 KEPT = 2
 AFTER = 15.0
@@ -57,6 +58,10 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         self.iteration = 0
         self.planned = 0
         """Epochs; 0 until the first iterations are measured."""
+        self.smooth = self.top = -math.inf
+        """Dice of patches, smoothed over epochs, and its best."""
+        self.top_epoch = 0
+        self.logger.plot_progress_png = lambda folder: None  # seconds an epoch, and nobody looks
         self.saved = self.begun = time.monotonic()
         self.first_share = 0.0
         self.seconds = math.inf
@@ -69,10 +74,15 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         torch.manual_seed(seed)
         self.on_train_start()
         self.settle()
-        while self.current_epoch < self.num_epochs and self.share() < 1:
+        while not self.over():
             self.run_epoch()
         self.save()
         self.on_train_end()
+
+    def over(self) -> bool:
+        patience = self.job.how.patience
+        tired = bool(patience) and self.current_epoch - self.top_epoch >= patience
+        return tired or self.current_epoch >= self.num_epochs or self.share() >= 1
 
     def run_epoch(self) -> None:
         self.on_epoch_start()
@@ -190,6 +200,10 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         spent = time.monotonic() - self.begun
         made = self.current_epoch - self.first_share * self.num_epochs
         eta = (self.num_epochs - self.current_epoch) * spent / max(made, 1)
+        if math.isfinite(metric):
+            self.smooth = metric if math.isinf(self.smooth) else 0.9 * self.smooth + 0.1 * metric
+        if self.smooth > self.top or math.isinf(self.top):
+            self.top, self.top_epoch = self.smooth, self.current_epoch
         self.job.progress.write(
             step=self.iteration,
             epoch=self.current_epoch,
@@ -241,12 +255,12 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
                 "optimizer": self.optimizer.state_dict(),
                 "scaler": None if self.grad_scaler is None else self.grad_scaler.state_dict(),
                 "log": plain(log),
-                "best": plain(self._best_ema),
+                "top": [self.smooth, self.top, self.top_epoch],
                 "epoch": self.current_epoch,
                 "epochs": self.planned,
                 "iterations": self.num_iterations_per_epoch,
                 "iteration": self.iteration,
-                "done": self.current_epoch >= self.num_epochs or self.share() >= 1,
+                "done": self.over(),
             }
             with (draft / "state.pt").open("wb") as file:
                 torch.save(state, file)
@@ -272,25 +286,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         if self.grad_scaler is not None and state["scaler"] is not None:
             self.grad_scaler.load_state_dict(state["scaler"])
         self.logger.load_checkpoint({key: [nan(item) for item in value] for key, value in state["log"].items()})
-        self._best_ema = state["best"]
+        self.smooth, self.top, self.top_epoch = state["top"]
         self.current_epoch, self.iteration = state["epoch"], state["iteration"]
         self.planned, self.num_iterations_per_epoch = state["epochs"], state["iterations"]
         return bool(state["done"])
-
-
-def clone(value: Any) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) else value
-
-
-def nan(value: Any) -> Any:
-    """JSON has none; in the logs null stands for it."""
-    return math.nan if value is None else [nan(item) for item in value] if isinstance(value, list) else value
-
-
-def state_fault(path: Path) -> str | None:
-    """Why a checkpoint cannot be gone on from, or None. Only tensors and plain values are ever unpickled."""
-    try:
-        state = torch.load(path / "state.pt", map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever a torn file raises
-        return f"it does not load ({type(error).__name__})"
-    return None if isinstance(state, dict) and "iteration" in state else "it names no iteration"

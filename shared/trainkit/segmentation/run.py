@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import time
@@ -10,20 +11,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from shared.trainkit import checkpoints, checks
+from shared.trainkit import checkpoints, checks, ranks
 from shared.trainkit.configfile import ConfigError
 from shared.trainkit.exported import SEGMENTER
-from shared.trainkit.index import IndexInvalid, read_index
+from shared.trainkit.index import IndexInvalid
+from shared.trainkit.launch import launch, wanted_processes
 from shared.trainkit.package import PackageFacts, write_package
 from shared.trainkit.progress import ProgressFile, write_metrics
+from shared.trainkit.segmentation import smoke
+from shared.trainkit.segmentation.rows import Rows, read_rows
 from shared.trainkit.segmentation.template import Template
 
 IMPORTED = ("torch", "numpy", "safetensors", "monai", "nibabel", "pydicom", "pillow")
 CHECKPOINTS = Path("checkpoints")
 HOURS = 2
 """Of training from which nnU-Net is worth its planning, on a GPU."""
-
-Rows = list[dict[str, Any]]
+UNMARKED: dict[str, Any] = {
+    "training": {"train_seconds", "save_seconds", "workers", "processes"},
+    **dict.fromkeys(("engine", "cache", "score_map", "nnunet"), True),
+}
+"""Of the configuration: what does not make a training another one."""
 
 
 def main(doc: str | None, template: Template, argv: list[str] | None = None) -> int:
@@ -31,29 +38,42 @@ def main(doc: str | None, template: Template, argv: list[str] | None = None) -> 
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     parser.add_argument("--config", default="config.yaml")
     parser.add_argument(
-        "--smoke", nargs="?", const=3, type=int, choices=(2, 3), help="train on tiny 3D (or 2D) data, package, predict"
+        "--smoke",
+        nargs="?",
+        const="quick",
+        choices=(*smoke.MODES, "quick", "all"),
+        help="train on tiny data, package, predict; without a word 3d and 2d",
     )
     arguments = parser.parse_args(argv)
-    if arguments.smoke:
-        from shared.trainkit.segmentation.smoke import run_smoke
-
-        return run_smoke(template, arguments.smoke)
     try:
+        if arguments.smoke:
+            groups = {"quick": smoke.QUICK, "all": smoke.MODES}
+            return smoke.run(template, train, groups.get(arguments.smoke, (arguments.smoke,)))
         return train(template, template.load(arguments.config))
     except (ConfigError, IndexInvalid, checks.DataProblems, FileNotFoundError) as error:
-        print(error, file=sys.stderr)
+        if ranks.first():
+            print(error, file=sys.stderr)
         return 2
     except checks.TrainingFailed as error:
-        print(error, file=sys.stderr)
+        if ranks.first():
+            print(error, file=sys.stderr)
         return 1
+    finally:
+        ranks.leave()
 
 
 def train(template: Template, config: Any) -> int:
     begin = time.monotonic()
-    rows = check_rows(config)
-    if engine(config) == "nnunet":
-        return train_nnunet(template, config, rows, begin)
-    return train_monai(template, config, rows, begin)
+    way = train_nnunet if engine(config) == "nnunet" else train_monai
+    if way is train_nnunet and int(os.environ.get("RANK", "0")):
+        return 0  # nnU-Net has one GPU: of several processes the first trains
+    made = [path for path in {Path("cache"), Path(config.cache or "cache")} if not path.exists()]
+    try:
+        return way(template, config, check_rows(config), begin)
+    except checks.DataProblems:
+        for path in made if ranks.first() else ():
+            shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def engine(config: Any) -> str:
@@ -61,15 +81,17 @@ def engine(config: Any) -> str:
         return str(config.engine)
     import torch
 
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
     seconds = config.training.train_seconds
-    return "nnunet" if torch.cuda.is_available() and (seconds is None or seconds >= HOURS * 3600) else "monai"
+    long = seconds is None or seconds >= HOURS * 3600
+    return "nnunet" if torch.cuda.is_available() and long and not several else "monai"
 
 
 def check_rows(config: Any) -> Rows:
     """What can be said without opening an image; if there is anything, the images are opened, too, and all is said."""
     from shared.trainkit.segmentation.cases import data_root, label_values, load_case
 
-    rows = read_index(config.index)
+    rows = read_rows(config)
     values = label_values(config)
     problems = checks.split_problems(rows, config.index) + checks.value_problems(values)
     problems += [checks.Problem(str(row["sample_id"]), "has no mask (target)") for row in rows if not row["target"]]
@@ -96,40 +118,58 @@ def train_nnunet(template: Template, config: Any, rows: Rows, begin: float) -> i
 
 
 def train_monai(template: Template, config: Any, rows: Rows, begin: float) -> int:
+    if (processes := wanted_processes(config.training.processes)) > 1:
+        return launch(processes)
+    device = ranks.join()
     config = template.dataset.resolve(config)
     sets = {split: template.dataset.build(config, split) for split in ("train", "val")}
-    counts = check_images(template, rows, sets)
+    # By the first into the cache, from which the others read.
+    counts = ranks.by_first(lambda: check_images(template, rows, sets))
 
     # Late: what is wrong with the data is told before the frameworks are loaded.
     from transformers import set_seed
 
-    from shared.trainkit.segmentation.loop import OUT_OF_MEMORY, fit, lacks_memory, too_large
+    from shared.trainkit.segmentation.loop import fit, too_large
+    from shared.trainkit.tiers import OUT_OF_MEMORY, lacks_memory
 
     set_seed(config.training.seed)
     model = build_model(template, config, len(sets["train"].label_names))
-    settled = config.model_dump(mode="json", exclude={"training": {"train_seconds", "save_seconds", "workers"}})
-    ours = [file for folder in (SEGMENTER, Path(__file__).parent) for file in sorted(folder.glob("*.py"))]
-    code = [template.folder / "dataset.py", template.folder / "model.py", *ours]
-    mark = checkpoints.fingerprint(settled, [Path(config.index), Path(config.label_map), *code])
-    attempt, picked = checkpoints.resume(CHECKPOINTS, mark)
-    print(
+    attempt, picked = ranks.by_first(lambda: open_checkpoints(template, config))
+    ranks.say(
         f"{len(sets['train'])} train and {len(sets['val'])} val images, {len(counts['train'])} structures, "
-        f"{config.model.network}, patch {tuple(config.preprocess.patch_size)}, spacing {config.preprocess.spacing} mm",
-        flush=True,
+        f"{config.model.network}, patch {tuple(config.preprocess.patch_size)}, spacing {config.preprocess.spacing} mm"
     )
     try:
-        result = fit(config, model, sets["train"], sets["val"], attempt, picked, begin, CHECKPOINTS)
+        result = fit(config, model, sets["train"], sets["val"], attempt, picked, begin, device, CHECKPOINTS)
     except OUT_OF_MEMORY as error:
         if not lacks_memory(error):
             raise
         raise too_large(config) from None
     if result is None:
-        print("stopped as asked; the same command goes on from the checkpoint", flush=True)
+        ranks.say("stopped as asked; the same command goes on from the checkpoint")
         return 128 + signal.SIGTERM
-    seconds = time.monotonic() - begin + attempt.seconds
-    values, samples = sets["train"].values, {split: len(found) for split, found in sets.items()}
-    deliver(template, config, samples, counts, values, result, seconds, attempt.number)
+    if ranks.first():
+        seconds = time.monotonic() - begin + attempt.seconds
+        values, samples = sets["train"].values, {split: len(found) for split, found in sets.items()}
+        deliver(template, config, samples, counts, values, result, seconds, attempt.number)
     return 0
+
+
+def open_checkpoints(template: Template, config: Any) -> tuple[checkpoints.Attempt, Path | None]:
+    """This attempt and the newest intact checkpoint of the same training; those of another one are set aside, aloud."""
+    from shared.trainkit.segmentation.nnunet_plan import load_note
+
+    settled = config.model_dump(mode="json", exclude=UNMARKED)
+    ours = [file for folder in (SEGMENTER, Path(__file__).parent) for file in sorted(folder.glob("*.py"))]
+    code = [template.folder / "dataset.py", template.folder / "model.py", *ours]
+    mark = checkpoints.fingerprint(settled, [Path(config.index), Path(config.label_map), *code])
+    if load_note(CHECKPOINTS / "run.json").get("fingerprint", mark) != mark:
+        print(
+            "configuration, data or code have changed: this training begins anew, the checkpoints of the earlier one "
+            f"are kept in {CHECKPOINTS / 'previous'}",
+            flush=True,
+        )
+    return checkpoints.resume(CHECKPOINTS, mark)
 
 
 def check_images(template: Template, rows: Rows, sets: dict[str, Any]) -> dict[str, dict[str, int]]:

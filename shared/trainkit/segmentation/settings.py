@@ -1,6 +1,6 @@
 """The typed configuration that segmentations share; a template's config.py adds what is its own."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -49,10 +49,20 @@ class Training(Section):
     save_seconds: float = Field(default=15, ge=0)
     """At most one checkpoint in this time; a killed training loses no more than that and an epoch."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
-    """auto: mixed precision on a GPU only."""
+    """auto: mixed precision on a GPU only. bf16 is done on a CPU, too; fp16 is fp32 there."""
+    processes: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """That train together, each on its own batches (monai; nnunet has one GPU). auto: one for each GPU that can be
+    seen; one without a GPU."""
     workers: int | Literal["auto"] = "auto"
     """Processes that draw patches. auto: none on fewer than eight cores."""
     seed: int = 0
+
+
+class Fold(Section):
+    """Train and val rows divided anew by patient into `count` parts, of which part `number` (from 0) is val."""
+
+    count: int = Field(ge=2)
+    number: int = Field(default=0, ge=0)
 
 
 class Settings(Section):
@@ -64,6 +74,8 @@ class Settings(Section):
     label_map: str = "label_map.json"
     data_root: str | None = None
     """Folder that the index's files are relative to; null takes $M3_DATA, else the working directory."""
+    fold: Fold | None = None
+    """null: the val part of the index. Neither engine ever makes folds of its own."""
     cache: str | None = "cache"
     """Folder of preprocessed images; null keeps them in memory only."""
     score_map: bool = False
@@ -74,4 +86,4 @@ class Settings(Section):
     augmentation: Augmentation = Augmentation()
     training: Training = Training()
     nnunet: NnunetConfig = NnunetConfig()
-    """Of that engine, which shares only index, label map, data_root, score_map and train_seconds with the other."""
+    """Of that engine, which shares index, label map, data_root, fold, score_map and train_seconds with the other."""

@@ -1,4 +1,4 @@
-"""A try-out on data of its own: train, package, predict. Seconds on a CPU, nothing is left behind."""
+"""A try-out on data of its own: train, package, predict. Seconds a mode on a CPU, nothing is left behind."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,39 +15,47 @@ import numpy as np
 from shared.trainkit.segmentation.template import Template
 
 VALUES = {"ball": 3, "block": 28}
+QUICK = ("3d", "2d")
+MODES = (*QUICK, "3d-nnunet", "2d-nnunet")
+ENGINES: dict[str, Any] = {
+    "monai": {
+        "model": {"width": 8, "levels": 3},
+        "training": {"epochs": 4, "patience": 0, "save_seconds": 0, "learning_rate": 0.01},
+    },
+    "nnunet": {
+        "nnunet": {"epochs": 2, "iterations": 4, "memory_gb": 0.03, "features": 4, "save_seconds": 0},
+        "training": {"train_seconds": None},
+    },
+}
 
 
-def run_smoke(template: Template, dimensions: int) -> int:
-    begin = time.monotonic()
+def run(template: Template, train: Callable[[Template, Any], int], modes: Sequence[str]) -> int:
+    """`train` is what train.py does with a configuration."""
     home = Path.cwd()
-    with tempfile.TemporaryDirectory(prefix="smoke-") as made:
-        try:
-            os.chdir(made)
-            code = try_out(template, Path(made), dimensions)
-        finally:
-            os.chdir(home)
-    if not code:
-        print(f"smoke test passed after {time.monotonic() - begin:.1f} s")
-    return code
+    for mode in modes:
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="smoke-") as made:
+            try:
+                os.chdir(made)
+                code = try_out(template, train, Path(made), mode)
+            finally:
+                os.chdir(home)
+        if code:
+            print(f"smoke test failed ({mode})", file=sys.stderr)
+            return code
+        print(f"smoke test passed ({mode}) after {time.monotonic() - begin:.1f} s", flush=True)
+    return 0
 
 
-def try_out(template: Template, folder: Path, dimensions: int) -> int:
-    from shared.trainkit.segmentation.run import train
-
-    make_data(folder, dimensions, healthy=not template.every_structure)
-    (folder / "config.yaml").write_text(
-        json.dumps(
-            {
-                "engine": "monai",
-                "data_root": str(folder / "data"),
-                "model": {"width": 8, "levels": 3},
-                "training": {"epochs": 4, "patience": 0, "save_seconds": 0, "learning_rate": 0.01},
-            }
-        )
-    )
+def try_out(template: Template, train: Callable[[Template, Any], int], folder: Path, mode: str) -> int:
+    suffix = "png" if mode.startswith("2d") else "nii.gz"
+    engine = "nnunet" if mode.endswith("nnunet") else "monai"
+    make_data(folder, suffix, healthy=not template.every_structure)
+    settings = {"engine": engine, "data_root": str(folder / "data"), **ENGINES[engine]}
+    (folder / "config.yaml").write_text(json.dumps(settings))
     if code := train(template, template.load(str(folder / "config.yaml"))):
         return code
-    image = folder / "data" / ("s0.nii.gz" if dimensions == 3 else "s0.png")
+    image = folder / "data" / f"s0.{suffix}"
     command = [sys.executable, "-I", str(folder / "package/predict.py"), str(image), "--output", str(folder / "out")]
     done = subprocess.run(command, cwd="/", capture_output=True, text=True)
     if done.returncode:
@@ -63,13 +72,12 @@ def try_out(template: Template, folder: Path, dimensions: int) -> int:
     return 0
 
 
-def make_data(folder: Path, dimensions: int, healthy: bool) -> None:
+def make_data(folder: Path, suffix: str, healthy: bool) -> None:
     """Six scans of 24 x 24 x 16 voxels, or pictures of 24 x 24, with noise, a bright ball and a dark block, one in
     training without either where `healthy`; index and label map beside them."""
     generator = np.random.default_rng(0)
     (folder / "data").mkdir()
     rows = []
-    suffix = "nii.gz" if dimensions == 3 else "png"
     for number in range(6):
         place = np.stack(np.meshgrid(*map(np.arange, (24, 24, 16)), indexing="ij"))
         middle = generator.integers(-2, 3, 3) + np.array([7, 8, 8])

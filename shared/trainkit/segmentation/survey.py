@@ -15,8 +15,8 @@ from shared.trainkit.exported.segmenter.masks import load_mask
 from shared.trainkit.exported.segmenter.network import ModelConfig
 from shared.trainkit.exported.segmenter.readers import load_scan
 from shared.trainkit.exported.segmenter.scan import BadImage
-from shared.trainkit.index import read_index
 from shared.trainkit.segmentation.cases import data_root, label_values, load_case
+from shared.trainkit.segmentation.rows import split_rows
 
 LOOKED_AT = 16
 """Training samples from which `auto` is settled; up to three times as many, until four hold a structure."""
@@ -45,8 +45,7 @@ def resolve(config: Any) -> Any:
     settled = "auto" not in (how.dimensions, how.spacing, how.patch_size, how.intensity) and how.channels
     if settled and (how.intensity != "ct" or how.window):
         return config
-    rows = [row for row in read_index(config.index) if row["split"] == "train"]
-    found = settle(how, config.model, rows, data_root(config), label_values(config))
+    found = settle(how, config.model, split_rows(config, "train"), data_root(config), label_values(config))
     return config.model_copy(update={"preprocess": found})
 
 
