@@ -3,7 +3,6 @@
 import argparse
 import os
 import signal
-import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,9 +14,10 @@ from shared.trainkit.exported import CLI, IMAGING
 from shared.trainkit.exported.imaging.backbones import needed
 from shared.trainkit.images import smoke
 from shared.trainkit.images.cases import data_root
-from shared.trainkit.index import IndexInvalid, read_index
+from shared.trainkit.index import read_index
 from shared.trainkit.launch import launch, wanted_processes
 from shared.trainkit.package import PackageFacts, write_package
+from shared.trainkit.program import exit_code
 from shared.trainkit.progress import ProgressFile, write_json, write_metrics
 
 CHECKPOINTS = Path("checkpoints")
@@ -36,20 +36,10 @@ def main(doc: str | None, task: Any, argv: list[str] | None = None) -> int:
         "--smoke", nargs="?", const=modes[0], choices=(*modes, "all"), help="train on tiny data, package, predict"
     )
     arguments = parser.parse_args(argv)
-    try:
-        if arguments.smoke:
-            return smoke.run(task, modes if arguments.smoke == "all" else [arguments.smoke])
-        return train(task, task.load(arguments.config))
-    except (ConfigError, IndexInvalid, checks.DataProblems, FileNotFoundError) as error:
-        if ranks.first():
-            print(error, file=sys.stderr)
-        return 2
-    except checks.TrainingFailed as error:
-        if ranks.first():
-            print(error, file=sys.stderr)
-        return 1
-    finally:
-        ranks.leave()
+    if arguments.smoke:
+        chosen = modes if arguments.smoke == "all" else [arguments.smoke]
+        return exit_code(lambda: smoke.run(task, chosen))
+    return exit_code(lambda: train(task, task.load(arguments.config)))
 
 
 def train(task: Any, config: Any) -> int:

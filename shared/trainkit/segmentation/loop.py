@@ -1,29 +1,29 @@
 """The Transformers Trainer on patches, evaluated on whole images. Not meant to be edited."""
 
 import math
-import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from transformers import Trainer, TrainerCallback
-from transformers.trainer_callback import PrinterCallback
 
-from shared.trainkit import callbacks, ranks
+from shared.trainkit import callbacks, fitting, ranks
 from shared.trainkit.checkpoints import Attempt
 from shared.trainkit.checks import TrainingFailed
 from shared.trainkit.exported.segmenter.inference import prepare, segment
-from shared.trainkit.progress import ProgressFile
 from shared.trainkit.segmentation.cases import Cases, load_case
 from shared.trainkit.segmentation.metrics import CaseScore, of_all_cases, score_case, summary
 from shared.trainkit.tiers import climb
-from shared.trainkit.trainer import decayed_groups, device_name, training_arguments
+from shared.trainkit.trainer import device_name
 
 EVALUATING = 0.1
 """Part of the time that evaluations may take, about."""
+UNDEFINED = (
+    "dice was never defined: no validation image has a structure, and none was predicted\n"
+    "give the split val images that have structures"
+)
 SMALLER = "preprocess.patch_size or patch_voxels, or model.width"
 
 
@@ -119,59 +119,29 @@ def fit(
         lambda: climb(model, patches.__getitem__, len(patches), wanted, device, smaller=SMALLER, seconds=left)
     )
     wanted = climbed.wanted
-    batches = math.ceil(math.ceil(len(patches) / wanted.batch_size) / ranks.count())
-    steps = math.ceil(batches / wanted.accumulate)
     budget.agree()
-    epoch_seconds = batches * climbed.batch_seconds
-    fitting = budget.remaining() * (1 - EVALUATING) / epoch_seconds
-    several = f" on {ranks.count()} processes" if ranks.count() > 1 else ""
-    ranks.say(
-        f"about {epoch_seconds:.1f} s an epoch on {device.type}{several}; {min(fitting, wanted.epochs):.0f} epochs fit"
-    )
-    if fitting < 1:
-        ranks.say("not even one epoch fits into training.train_seconds; the result will be poor")
+    epoch_seconds = fitting.batches_an_epoch(len(patches), wanted) * climbed.batch_seconds
+    fitting.tell_estimate(epoch_seconds, budget.remaining() * (1 - EVALUATING), wanted, device)
 
-    optimizer = torch.optim.AdamW(decayed_groups(model, wanted.weight_decay), lr=wanted.learning_rate)
-    total = steps * wanted.epochs
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: callbacks.rate_factor(budget, step, total))
-    best = callbacks.KeepBest(folder / "best", wanted.metric, wanted.patience)
-    stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, folder, attempt)
-    file = ProgressFile(Path("progress.jsonl")) if ranks.first() else None
-    progress = callbacks.ProgressCallback(file, wanted.metric, budget)
-    trainer = PatchTrainer(
-        model=model,
-        args=training_arguments(wanted, folder, device, eval_strategy="no"),
-        train_dataset=patches,
-        optimizers=(optimizer, schedule),
-        callbacks=[progress, best, stopwatch],
-    )
-    trainer.device_name = device.type
-    trainer.whole = selection(val_set, image_seconds, budget.remaining())
-    trainer.add_callback(EvaluateNowAndThen(trainer))
-    trainer.remove_callback(PrinterCallback)
-    previous = signal.signal(signal.SIGTERM, lambda *_: setattr(stopwatch, "asked_to_stop", True))
-    try:
-        trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-    if stopwatch.asked_to_stop:
+    def make(**fields: Any) -> PatchTrainer:
+        trainer = PatchTrainer(train_dataset=patches, **fields)
+        trainer.device_name = device.type
+        trainer.whole = selection(val_set, image_seconds, budget.remaining())
+        trainer.add_callback(EvaluateNowAndThen(trainer))
+        return trainer
+
+    steps = fitting.steps_an_epoch(len(patches), wanted)
+    looped = fitting.train(make, model, wanted, steps, budget, attempt, resume_from, device, folder, UNDEFINED)
+    if looped is None:
         return None
-    ranks.wait()
-    if not best.weights.exists():
-        raise TrainingFailed(
-            "dice was never defined: no validation image has a structure, and none was predicted\n"
-            "give the split val images that have structures"
-        )
-    # Into the model itself, not a wrapper that the Trainer may have put around it.
-    model.load_state_dict(safetensors.torch.load_file(best.weights))
     until = math.inf if wanted.train_seconds is None else begin + wanted.train_seconds
     scores = ranks.by_first(lambda: on_own_grids(model, val_set, device.type, until))
     return Fitted(
         model=model,
         metrics=summary(scores, val_set.label_names),
         measured=len(scores),
-        epochs=round(float(trainer.state.epoch or 0), 2),
-        best_epoch=best.epoch,
+        epochs=looped.epochs,
+        best_epoch=looped.best_epoch,
         device=device_name(device),
         parameters=sum(weight.numel() for weight in model.parameters()),
     )

@@ -4,7 +4,6 @@ import argparse
 import os
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,9 +13,9 @@ from typing import Any
 from shared.trainkit import checkpoints, checks, ranks
 from shared.trainkit.configfile import ConfigError
 from shared.trainkit.exported import SEGMENTER
-from shared.trainkit.index import IndexInvalid
 from shared.trainkit.launch import launch, wanted_processes
 from shared.trainkit.package import PackageFacts, write_package
+from shared.trainkit.program import exit_code
 from shared.trainkit.progress import ProgressFile, write_metrics
 from shared.trainkit.segmentation import smoke
 from shared.trainkit.segmentation.rows import Rows, read_rows
@@ -45,21 +44,10 @@ def main(doc: str | None, template: Template, argv: list[str] | None = None) -> 
         help="train on tiny data, package, predict; without a word 3d and 2d",
     )
     arguments = parser.parse_args(argv)
-    try:
-        if arguments.smoke:
-            groups = {"quick": smoke.QUICK, "all": smoke.MODES}
-            return smoke.run(template, train, groups.get(arguments.smoke, (arguments.smoke,)))
-        return train(template, template.load(arguments.config))
-    except (ConfigError, IndexInvalid, checks.DataProblems, FileNotFoundError) as error:
-        if ranks.first():
-            print(error, file=sys.stderr)
-        return 2
-    except checks.TrainingFailed as error:
-        if ranks.first():
-            print(error, file=sys.stderr)
-        return 1
-    finally:
-        ranks.leave()
+    if arguments.smoke:
+        chosen = {"quick": smoke.QUICK, "all": smoke.MODES}.get(arguments.smoke, (arguments.smoke,))
+        return exit_code(lambda: smoke.run(template, train, chosen))
+    return exit_code(lambda: train(template, template.load(arguments.config)))
 
 
 def train(template: Template, config: Any) -> int:

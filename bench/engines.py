@@ -1,0 +1,97 @@
+"""How long each engine of organ_segmentation takes to a Dice: MONAI beside nnU-Net, on a replica of M3Bench.
+
+    python -m bench.engines [--replica covid19] [--bar 0.9] [--seconds 480] [--folder DIR]
+
+Both train through train.py with the template's own defaults and the same `train_seconds`, one after the other; a third
+of the patients is for validation. `to bar` counts from the command to the first validation record in progress.jsonl
+that reaches it: MONAI's is the Dice of whole validation images at the network's spacing, nnU-Net's that of validation
+patches. `at end` is the Dice of the delivered weights on the images' own grids, the same measure for both. Either rate
+falls with the time, so another --seconds changes when the bar is reached. Exit code 1 if an engine fails.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.rig.workspace import Workspace
+from m3bench import replicas
+from m3bench.readers.samples import samples, truth_of
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replica", default="covid19", help="of a segmentation")
+    parser.add_argument("--size", default="tiny")
+    parser.add_argument("--bar", type=float, default=0.9)
+    parser.add_argument("--seconds", type=float, default=480, help="of each training, packaging included")
+    parser.add_argument("--engines", nargs="+", default=["monai", "nnunet"])
+    parser.add_argument("--folder", type=Path, help="where to work (a temporary folder)")
+    given = parser.parse_args()
+    threads, failed = len(os.sched_getaffinity(0)), 0
+    print(
+        f"{given.replica} at {given.size}, {given.seconds:g} s each, {threads} threads, load {os.getloadavg()[0]:.1f}"
+    )
+    heads = ("first record", f"to {given.bar:g}", "best record", "epochs", "at end", "whole s")
+    print(f"{'':10}" + "".join(f"{head:>14}" for head in heads), flush=True)
+    with tempfile.TemporaryDirectory(prefix="bench-engines-", dir=given.folder) as scratch:
+        data = Path(scratch) / given.replica
+        replicas.make(given.replica, data, size=given.size)
+        for engine in given.engines:
+            # Longer than the time that it is given: what it then has not done, it never would.
+            config = {"engine": engine, "training": {"train_seconds": given.seconds, "patience": 0}}
+            space = Workspace(Path(scratch) / engine, "organ_segmentation", config, threads, data)
+            write_index(data, space.folder)
+            failed += not line(engine, space, given.bar, 3 * given.seconds)
+    return int(failed > 0)
+
+
+def write_index(replica: Path, folder: Path) -> None:
+    """Index and label map of a replica of a segmentation; each third patient is for validation."""
+    found, values = samples(replica), truth_of(replica)["label_values"]
+    held = set(sorted({sample.group for sample in found})[2::3])
+    rows = []
+    for number, sample in enumerate(found):
+        assert sample.mask is not None
+        row = {
+            "sample_id": f"s{number:03d}",
+            "patient": sample.group,
+            "split": "val" if sample.group in held else "train",
+        }
+        row |= {"target": str(sample.mask.relative_to(replica))}
+        rows.append({**row, "files": [str(file.relative_to(replica)) for file in sample.files]})
+    (folder / "train_index.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    text = json.dumps({"names": list(values), "values": values})
+    (folder / "label_map.json").write_text(text, encoding="utf-8")
+
+
+def line(engine: str, space: Workspace, bar: float, most: float) -> bool:
+    """Train, print what was seen. -> whether it came to its end."""
+    began = time.monotonic()
+    process = space.start()
+    records = [(seconds, entry["metric"]) for seconds, entry in space.watch(process, most) if is_record(entry)]
+    seconds_taken = time.monotonic() - began
+    if process.returncode:
+        print(f"{engine:10}  ended with {process.returncode}: {space.said()}", flush=True)
+        return False
+    reached = next((f"{seconds:.0f} s" for seconds, metric in records if metric >= bar), "not reached")
+    best = max((metric for _, metric in records), default=float("nan"))
+    found = space.metrics()
+    cells = (f"{records[0][0]:.0f} s" if records else "-", reached, f"{best:.3f}", f"{found['epochs']:g}")
+    end = found["metrics"]["dice"]
+    shown = ("-" if end is None else f"{end:.3f}", f"{seconds_taken:.0f}")
+    print(f"{engine:10}" + "".join(f"{cell:>14}" for cell in (*cells, *shown)), flush=True)
+    return True
+
+
+def is_record(entry: dict[str, Any]) -> bool:
+    """Of an evaluation; the line `done` repeats what was delivered."""
+    return entry.get("metric") is not None and entry.get("text") != "done"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
