@@ -22,7 +22,7 @@ from m3bench.readers.network import Network
 from m3bench.readers.protocol import score
 from m3bench.readers.samples import samples, truth_of
 
-STEPS = 1500
+STEPS = 2000
 FOLDS = 1
 """Of three by patient: the others would say the same in three times the time."""
 MARGIN = 0.05

@@ -1,6 +1,9 @@
 """RadGenome-Brain MRI in miniature: several sequences a case from five sources, each with a text of its own.
 
-Distributed, the dataset is text; its images lie in the folders of the challenges that they come from.
+Distributed, the dataset is text; its images lie in the folders of the challenges that they come from. The real texts
+follow a template, so that the usual one of a sequence scores high; how many findings they have, the specification does
+not say. Here every text describes one lesion's form, size and place, its centre, edema or an old scar, the midline and
+the ventricles; each of these is present in about half of the cases.
 """
 
 from collections.abc import Sequence
@@ -9,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from m3bench.phantoms.brain_lesions import CORE, EDEMA, RIM, SPOT, Lesion, paint, parts
+from m3bench.phantoms.brain_lesions import CORE, EDEMA, RIM, SPOT, Lesion, displaced, paint, parts
 from m3bench.phantoms.tissue import ADC, DWI, FLAIR, T1, T2, Head, signal, tissues
 from m3bench.replicas import Replica, processes
 from m3bench.scanners.mri import received
 from m3bench.scanners.noise import stream
 from m3bench.words.brain_words import DISEASE, finding, impression
-from m3bench.words.reports import known_scores
+from m3bench.words.reports import known_scores, usual
 from m3bench.writers import nifti
 from m3bench.writers.formats import write_json
 
-PATIENTS = {"tiny": 90, "small": 150, "layout": 1007}
+PATIENTS = {"tiny": 160, "small": 200, "layout": 1007}
 """Cases."""
 SOURCES = {"gli": "BraTS_GLI", "men": "BraTS_MEN", "met": "BraTS_MET", "isles": "ISLES22", "wmh": "WMH"}
 IMAGES = {
@@ -87,7 +90,7 @@ def make(root: Path, *, size: str, seed: int, patients: int | None, layout: str,
     scores = known_scores(
         texts,
         lambda index: finding(images[index][0].lesion, images[index][1], stream("again", seed, index)),
-        max(texts, key=texts.count),
+        usual(texts[:: max(1, len(texts) // 100)]),
         most=400,
     )
     return {
@@ -175,7 +178,11 @@ def _write(job: tuple[str, int, Case, str, str]) -> None:
     shape = SHAPES[size][0 if stripped else 1 if case.kind == "isles" else 2]
     axes = head.place(shape)
     labels = tissues(
-        head, axes, ventricle=float(rng.uniform(0.8, 1.4)), csf=float(rng.uniform(0.15, 0.22)), skull=not stripped
+        head,
+        displaced(case.lesion, axes),
+        ventricle=float(rng.uniform(*((1.6, 1.9) if case.lesion.wide else (0.6, 0.85)))),
+        csf=float(rng.uniform(0.15, 0.22)),
+        skull=not stripped,
     )
     found = parts(case.lesion, axes, labels, rng)
     spacing = {"isles": (2.0, 2.0, 2.0), "wmh": (1.0, 1.0, 3.0)}.get(case.kind, (1.0, 1.0, 1.0))

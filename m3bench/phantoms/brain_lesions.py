@@ -21,36 +21,45 @@ LOBES = {
 }  # fmt: skip
 
 SIGNAL: Mapping[str, Mapping[int, float]] = {
-    "t1n": {CORE: 0.25, RIM: 0.5, EDEMA: 0.55, SPOT: 0.45}, "t1c": {CORE: 0.25, RIM: 1.15, EDEMA: 0.55, SPOT: 1.1},
-    "t2w": {CORE: 1.1, RIM: 0.75, EDEMA: 0.95, SPOT: 0.9}, "t2f": {CORE: 0.3, RIM: 0.8, EDEMA: 1.05, SPOT: 0.95},
+    "t1n": {CORE: 0.25, RIM: 0.5, EDEMA: 0.55, SPOT: 0.5}, "t1c": {CORE: 0.25, RIM: 1.15, EDEMA: 0.55, SPOT: 1.15},
+    "t2w": {CORE: 1.1, RIM: 0.75, EDEMA: 0.95, SPOT: 0.75}, "t2f": {CORE: 0.3, RIM: 0.8, EDEMA: 1.05, SPOT: 0.8},
     "dwi": {CORE: 1.25, RIM: 1.25, EDEMA: 1.25, SPOT: 1.25}, "adc": {CORE: 0.12, RIM: 0.12, EDEMA: 0.12, SPOT: 0.12},
-    "T1": {CORE: 0.5, RIM: 0.5, EDEMA: 0.5, SPOT: 0.5}, "FLAIR": {CORE: 1.1, RIM: 1.1, EDEMA: 1.1, SPOT: 1.1},
+    "T1": {CORE: 0.15, RIM: 0.5, EDEMA: 0.5, SPOT: 0.5}, "FLAIR": {CORE: 0.1, RIM: 1.1, EDEMA: 1.1, SPOT: 1.1},
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Lesion:
-    """What decides both picture and words. `grade` is the extent, 0 to 2."""
+    """What decides both picture and words."""
 
     kind: str
     side: int
     lobe: str
     grade: int
+    """Extent, 0 to 2."""
     edema: bool
+    hollow: bool
+    """Tumours have a centre of fluid, strokes a second area in the other half, white matter disease a lacune."""
+    shift: bool
+    """The midline gives way to the other side."""
+    wide: bool
+    """The ventricles are widened."""
 
     @classmethod
     def draw(cls, kind: str, rng: np.random.Generator) -> "Lesion":
-        return cls(
-            kind,
-            int(rng.choice([-1, 1])),
-            str(rng.choice(sorted(LOBES))),
-            int(rng.integers(3)),
-            bool(rng.random() < 0.6),
-        )
+        grade = int(rng.integers(3))
+        side, lobe = int(rng.choice([-1, 1])), str(rng.choice(sorted(LOBES)))
+        edema, hollow, wide = (bool(rng.random() < share) for share in (0.6, 0.5, 0.4))
+        shift = bool(rng.random() < (0.2, 0.4, 0.6)[grade])
+        return cls(kind, side, lobe, grade, edema, hollow, shift and kind != "wmh", wide)
 
-    @property
-    def place(self) -> str:
-        return f"{SIDES[self.side]} {self.lobe} lobe"
+
+def displaced(lesion: Lesion, axes: Axes) -> Axes:
+    """Where the tissue of every voxel would be without the lesion: the middle is pushed, the surface stays."""
+    if not lesion.shift:
+        return axes
+    x, y, z = axes
+    return np.asarray(x + lesion.side * 0.28 * np.exp(-((x / 0.5) ** 2)), dtype=np.float32), y, z
 
 
 def parts(lesion: Lesion, axes: Axes, labels: Labels, rng: np.random.Generator) -> Parts:
@@ -59,47 +68,54 @@ def parts(lesion: Lesion, axes: Axes, labels: Labels, rng: np.random.Generator) 
     brain = labels >= 3
     x, y, z = LOBES[lesion.lobe]
     at = (lesion.side * x, y, z)
-    size = (0.17, 0.25, 0.34)[lesion.grade]
+    size = (0.22, 0.31, 0.44)[lesion.grade]
+    centre = 0.6 if lesion.hollow else 0.0
     ragged = 1 + 0.5 * smooth_field(rng, labels.shape, (9, 9, 9))
     if lesion.kind == "gli":
         distance = ellipsoid(axes, at, (size, size, size)) * ragged
-        _around(found, lesion, axes, brain, distance, at, size, 2.8)
+        _around(found, lesion, axes, brain, distance, 2.8)
         found[(distance < 1) & brain] = RIM
-        found[(distance < 0.42) & brain] = CORE
+        found[(distance < centre) & brain] = CORE
     elif lesion.kind == "men":
         # On the surface: from the lobe's middle out to the skull.
-        out = 0.9 / float(np.sqrt(x * x + y * y + z * z))
+        out = 0.95 / float(np.sqrt(x * x + y * y + z * z))
         distance = ellipsoid(axes, (at[0] * out, y * out, z * out), (size, size, size))
-        _around(found, lesion, axes, brain, distance, at, size, 2.4)
+        _around(found, lesion, axes, brain, distance, 2.4)
         found[(distance < 1) & (ellipsoid(axes, (0, 0, 0), (1, 1, 1)) < 1.1)] = RIM
+        found[(distance < centre) & brain] = CORE
     elif lesion.kind == "met":
-        for number in range(2 + 2 * lesion.grade):
-            shift = rng.uniform(-0.2, 0.2, 3) if number else np.zeros(3)
-            centre = (float(at[0] + shift[0]), float(at[1] + shift[1]), float(at[2] + shift[2]))
-            distance = ellipsoid(axes, centre, (0.11, 0.11, 0.11))
-            _around(found, lesion, axes, brain, distance, centre, 0.11, 2.6)
+        # Together as large as one of the other tumours.
+        many = 2 + 2 * lesion.grade
+        small = size * float(many ** (-1 / 3))
+        for number in range(many):
+            shift = rng.uniform(-0.3, 0.3, 3) if number else np.zeros(3)
+            middle = (float(at[0] + shift[0]), float(at[1] + shift[1]), float(at[2] + shift[2]))
+            distance = ellipsoid(axes, middle, (small, small, small))
+            _around(found, lesion, axes, brain, distance, 2.4)
             found[(distance < 1) & brain] = SPOT
+            found[(distance < centre) & brain] = CORE
     elif lesion.kind == "isles":
         # A wedge with its tip in the depth.
         depth = ellipsoid(axes, (0, 0, 0.1), (1, 1, 1))
-        distance = ellipsoid(axes, at, (1.3 * size, 1.3 * size, 1.3 * size)) / np.clip(0.55 + depth, 0.6, 1.5)
-        found[(distance * (0.8 + 0.2 * ragged) < 1) & brain] = CORE
+        for middle, reach in ((at, 1.3 * size), *([((-at[0], y, z), 0.22)] if lesion.hollow else [])):
+            distance = ellipsoid(axes, middle, (reach, reach, reach)) / np.clip(0.55 + depth, 0.6, 1.5)
+            found[(distance * (0.8 + 0.2 * ragged) < 1) & brain] = CORE
     else:
         _periventricular(found, lesion, axes, labels, rng)
+        if lesion.hollow:
+            found[ellipsoid(axes, (lesion.side * 0.3, 0.1, -0.02), (0.13, 0.16, 0.13)) < 1] = CORE
     return found
 
 
-def _around(
-    found: Parts, lesion: Lesion, axes: Axes, brain: NDArray[np.bool_], distance: Volume,
-    at: tuple[float, float, float], size: float, reach: float,
-) -> None:  # fmt: skip
-    """Edema around the lesion; without it, as much of an old scar in the other half: brightness is no clue."""
+def _around(found: Parts, lesion: Lesion, axes: Axes, brain: NDArray[np.bool_], distance: Volume, reach: float) -> None:
+    """Edema around the lesion; without it, as much of an old scar in the cerebellum: brightness is no clue."""
+    around = (distance < reach) & brain & (found == 0)
     if lesion.edema:
-        found[(distance < reach) & brain & (found == 0)] = EDEMA
+        found[around] = EDEMA
     else:
-        alike = size * float((reach**1.5 - 1) ** (1 / 3))
-        scar = ellipsoid(axes, (-at[0], at[1], at[2]), (alike, alike, alike)) < 1
-        found[scar & brain & (found == 0)] = SCAR
+        scar = np.where(brain & (found == 0), ellipsoid(axes, (0.0, -0.55, -0.7), (1, 1, 1)), np.inf).ravel()
+        many = int((around & (distance >= 1)).sum())
+        found.ravel()[np.argsort(scar, kind="stable")[:many]] = SCAR
 
 
 def _periventricular(found: Parts, lesion: Lesion, axes: Axes, labels: Labels, rng: np.random.Generator) -> None:

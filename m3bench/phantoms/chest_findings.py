@@ -5,6 +5,7 @@ Sides are the picture's: -1 is on its left, the person's right. z runs from the 
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,13 +25,27 @@ PREVALENCE = dict(
         strict=True,
     )
 )
-"""Share of the scans; pericardial effusion is 3 % in reality and has more here, so that small sets have some."""
+"""Share of the scans, about 3.6 a scan. In reality it is 3 % (pericardial effusion) to 45 % (nodule); the former is
+more frequent here, so that small sets have some."""
 SIDED = frozenset(
-    {"Atelectasis", "Lung nodule", "Lung opacity", "Pulmonary fibrotic sequela", "Pleural effusion", "Consolidation"}
-)
+    {
+        "Medical material", "Emphysema", "Atelectasis", "Lung nodule", "Lung opacity", "Pulmonary fibrotic sequela",
+        "Pleural effusion", "Consolidation", "Bronchiectasis",
+    }
+)  # fmt: skip
 """These are on one side, which the report names."""
+LEVELLED = frozenset({"Lung nodule", "Lung opacity", "Consolidation"})
+"""These are in the upper (0), the middle (1) or the lower (2) part of the lung, which the report names."""
+HEIGHTS = (0.27, 0.50, 0.74)
 
-Paint = Callable[[Chest, Patient, Grid, int, np.random.Generator], None]
+
+class Place(NamedTuple):
+    side: int
+    level: int
+    """Both 0 where there is none."""
+
+
+Paint = Callable[[Chest, Patient, Grid, Place, np.random.Generator], None]
 
 
 def patient_with(patient: Patient, labels: frozenset[str]) -> Patient:
@@ -38,18 +53,18 @@ def patient_with(patient: Patient, labels: frozenset[str]) -> Patient:
     return replace(patient, heart=1.45) if "Cardiomegaly" in labels else patient
 
 
-def paint(chest: Chest, patient: Patient, grid: Grid, label: str, side: int, rng: np.random.Generator) -> None:
-    """Draw one abnormality; where it has no side, `side` is not looked at. Changes `chest.density`."""
+def paint(chest: Chest, patient: Patient, grid: Grid, label: str, at: Place, rng: np.random.Generator) -> None:
+    """Draw one abnormality; where it has no place, `at` is not looked at. Changes `chest.density`."""
     if label in _PAINT:
-        _PAINT[label](chest, patient, grid, side, rng)
+        _PAINT[label](chest, patient, grid, at, rng)
 
 
 def paint_instead(chest: Chest, grid: Grid, labels: Collection[str]) -> None:
     """In scans without the brightest, as much of it where it means nothing: in bone, beside the body."""
     if "Arterial wall calcification" not in labels:
-        _plaques(chest, grid, 0.0, 0.40)
+        _plaques(chest, grid, 0.0, 0.42)
     if "Medical material" not in labels:
-        _port(chest, grid, 0.3, -0.15)
+        _port(chest, grid, 1, -0.27)
 
 
 def _distance(grid: Grid, centre: tuple[float, float, float], reach: tuple[float, float, float]) -> Volume:
@@ -62,141 +77,146 @@ def _lung(chest: Chest, side: int) -> Mask:
     return chest.right if side < 0 else chest.left
 
 
-def _inside(
-    patient: Patient, side: int, rng: np.random.Generator, z: tuple[float, float]
-) -> tuple[float, float, float]:
-    y = float(rng.uniform(-0.45, 0.5)) * patient.lung_ry
-    return float(rng.uniform(*z)), y, side * (patient.lung_x + float(rng.uniform(-0.2, 0.4)) * patient.lung_rx)
+def _inside(patient: Patient, at: Place, rng: np.random.Generator) -> tuple[float, float, float]:
+    """A point of that lung at that level."""
+    z, y = HEIGHTS[at.level] + float(rng.uniform(-0.06, 0.06)), float(rng.uniform(-0.4, 0.45)) * patient.lung_ry
+    return z, y, at.side * (patient.lung_x + float(rng.uniform(-0.1, 0.4)) * patient.lung_rx)
 
 
-def _material(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
+def _material(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
     # A port below the skin of the chest wall with its catheter down to the heart.
-    _port(chest, grid, 0.0, 0.0)
+    _port(chest, grid, at.side, 0.0)
 
 
-def _port(chest: Chest, grid: Grid, dx: float, dy: float) -> None:
-    chest.density[_distance(grid, (0.2, dy - 0.52, dx + 0.45), (0.07, 0.05, 0.07)) < 1] = 2500
-    x = grid.x - dx - 0.45 + 0.55 * np.clip((grid.z - 0.1) / 0.4, 0, 1)
-    line = np.hypot(x, grid.y - dy + 0.45 - (0.4 * np.clip(grid.z, 0, 0.5) if not dx else 0))
-    chest.density[(line < 0.03) & (grid.z > 0.15) & (grid.z < 0.6)] = 2500
+def _port(chest: Chest, grid: Grid, side: int, dy: float) -> None:
+    chest.density[_distance(grid, (0.2, dy - 0.48, side * 0.45), (0.10, 0.07, 0.10)) < 1] = 2500
+    x = grid.x - side * (0.45 - 0.40 * np.clip((grid.z - 0.1) / 0.4, 0, 1))
+    line = np.hypot(x, grid.y - dy + 0.46 - (0.4 * np.clip(grid.z, 0, 0.5) if not dy else 0))
+    chest.density[(line < 0.045) & (grid.z > 0.15) & (grid.z < 0.6)] = 2500
 
 
-def _arterial(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
+def _arterial(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
     # On the wall of the aorta beside the spine.
-    _plaques(chest, grid, 0.13, 0.28)
+    _plaques(chest, grid, 0.15, 0.24)
 
 
 def _plaques(chest: Chest, grid: Grid, cx: float, cy: float) -> None:
-    ring = np.hypot(grid.x - cx, grid.y - cy) / 0.085
+    ring = np.hypot(grid.x - cx, grid.y - cy) / 0.1
     wave = np.sin(5 * np.arctan2(grid.y - cy, grid.x - cx) + 20 * grid.z)
-    chest.density[(np.abs(ring - 1) < 0.25) & (wave > 0)] = 900
+    chest.density[(np.abs(ring - 1) < 0.3) & (wave > -0.3)] = 900
 
 
-def _pericardial(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
+def _pericardial(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    # A broad rim of fluid around the heart, with a line of fat between them.
     bulge = patient.heart * np.clip((grid.z - 0.35) / 0.4, 0.0, 1)
     heart = ((grid.x - 0.12) / (0.30 * bulge + 1e-3)) ** 2 + ((grid.y + 0.12) / (0.25 * bulge + 1e-3)) ** 2
-    chest.density[(heart < 1.75) & (heart > 0.85) & (grid.z > 0.5)] = 5
+    late = grid.z > 0.5
+    chest.density[(heart < 2.0) & (heart > 0.85) & late] = 5
+    chest.density[(heart < 0.95) & (heart > 0.6) & late] = -100
 
 
-def _coronary(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
-    for dx, dy in ((0.02, -0.24), (0.26, -0.2), (0.3, -0.08)):
-        chest.density[_distance(grid, (rng.uniform(0.55, 0.75), dy, dx), (0.06, 0.022, 0.045)) < 1] = 800
+def _coronary(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    for dx, dy in ((0.02, -0.24), (0.24, -0.2), (0.3, -0.06)):
+        chest.density[_distance(grid, (rng.uniform(0.58, 0.72), dy, dx), (0.10, 0.065, 0.075)) < 1] = 800
 
 
-def _hernia(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
-    distance = _distance(grid, (0.9, 0.2, 0.02), (0.16, 0.12, 0.14))
+def _hernia(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    distance = _distance(grid, (0.84, 0.16, 0.0), (0.2, 0.19, 0.2))
     chest.density[distance < 1] = 40
-    chest.density[(distance < 0.5) & (grid.y < 0.18)] = -850
+    chest.density[(distance < 0.6) & (grid.y < 0.16)] = -850
 
 
-def _nodes(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
-    # Between the lungs there is fat around the enlarged nodes.
-    chest.density[_distance(grid, (0.32, -0.12, 0.0), (0.16, 0.2, 0.13)) < 1] = -95
-    for dx, dy in ((-0.05, -0.2), (0.06, -0.1), (-0.04, 0.0)):
-        chest.density[_distance(grid, (0.32, dy, dx), (0.1, 0.05, 0.05)) < 1] = 60
+def _nodes(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    # Between the lungs there is fat around the enlarged nodes, which have begun to calcify.
+    chest.density[_distance(grid, (0.32, -0.12, 0.0), (0.2, 0.28, 0.2)) < 1] = -110
+    for dx, dy in ((-0.06, -0.24), (0.06, -0.10), (-0.05, 0.03)):
+        chest.density[_distance(grid, (0.32, dy, dx), (0.14, 0.10, 0.085)) < 1] = 500
 
 
-def _emphysema(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
-    for number in range(26):
-        one = (-1, 1)[number % 2]
-        reach = float(rng.uniform(0.06, 0.1))
-        hole = _distance(grid, _inside(patient, one, rng, (0.08, 0.55)), (reach, reach, reach)) < 1
-        chest.density[hole & _lung(chest, one)] = -995
+def _emphysema(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    # Bullae with thin walls at the tip.
+    for _ in range(6):
+        reach = float(rng.uniform(0.13, 0.18))
+        hole = _distance(grid, _inside(patient, Place(at.side, 0), rng), (reach, reach, reach))
+        chest.density[(hole < 1.7) & (hole >= 1) & _lung(chest, at.side)] = -300
+        chest.density[(hole < 1) & _lung(chest, at.side)] = -1000
 
 
-def _atelectasis(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
-    lung = _lung(chest, side)
-    off = np.abs(grid.y - 0.12 - rng.uniform(-0.3, 0.3) * (grid.x - side * patient.lung_x) - 0.15 * (grid.z - 0.8))
-    chest.density[lung & (off < 0.035) & (grid.z > 0.66) & (grid.z < 0.95)] = -60
+def _atelectasis(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    tilt = rng.uniform(-0.3, 0.3) * (grid.x - at.side * patient.lung_x)
+    off = np.abs(grid.y - 0.05 - tilt - 0.15 * (grid.z - 0.8))
+    chest.density[_lung(chest, at.side) & (off < 0.07) & (grid.z > 0.55) & (grid.z < 0.97)] = 0
 
 
-def _nodule(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
-    size = float(rng.uniform(0.055, 0.075))
-    chest.density[_distance(grid, _inside(patient, side, rng, (0.25, 0.7)), (size, size, size)) < 1] = 40
+def _nodule(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    size = float(rng.uniform(0.14, 0.17))
+    chest.density[_distance(grid, _inside(patient, at, rng), (size, size, size)) < 1] = 60
 
 
-def _opacity(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
+def _opacity(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
     for _ in range(3):
-        reach = (float(rng.uniform(0.12, 0.18)), float(rng.uniform(0.14, 0.2)), float(rng.uniform(0.13, 0.18)))
-        haze = np.clip(1.2 - _distance(grid, _inside(patient, side, rng, (0.3, 0.8)), reach), 0, 0.7) / 0.7
-        lung = _lung(chest, side)
-        chest.density[lung] = np.minimum(chest.density + 330 * haze, np.maximum(chest.density, -350))[lung]
+        reach = (float(rng.uniform(0.12, 0.18)), float(rng.uniform(0.16, 0.22)), float(rng.uniform(0.14, 0.19)))
+        haze = np.clip(1.2 - _distance(grid, _inside(patient, at, rng), reach), 0, 0.7) / 0.7
+        lung = _lung(chest, at.side)
+        chest.density[lung] = np.minimum(chest.density + 600 * haze, np.maximum(chest.density, -220))[lung]
 
 
-def _fibrotic(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
+def _fibrotic(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
     # Strands that run from the tip's wall inwards.
-    lung = _lung(chest, side) & (grid.z < 0.42)
-    angle = np.arctan2(grid.y + 0.05, side * (grid.x - side * (patient.lung_x + 0.25)))
-    chest.density[lung & (np.sin(13 * angle + 3 * grid.z) > 0.62)] = -150
+    lung = _lung(chest, at.side) & (grid.z < 0.42)
+    angle = np.arctan2(grid.y + 0.05, at.side * (grid.x - at.side * (patient.lung_x + 0.25)))
+    chest.density[lung & (np.sin(11 * angle + 3 * grid.z) > 0.55)] = -50
 
 
-def _effusion(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
+def _effusion(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
     level = (
         patient.lung_ry
         * patient.lung_size(grid.z)
-        * (0.95 - rng.uniform(0.7, 1.1) * np.clip((grid.z - 0.35) / 0.5, 0, 1))
+        * (0.95 - rng.uniform(0.8, 1.1) * np.clip((grid.z - 0.35) / 0.5, 0, 1))
     )
-    chest.density[_lung(chest, side) & (grid.y > level)] = 12
+    chest.density[_lung(chest, at.side) & (grid.y > level)] = 12
 
 
-def _mosaic(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
-    patches = smooth_field(rng, grid.shape, (5, 8, 8)) > 0
-    chest.density[chest.lungs] += np.where(patches, 150, -60)[chest.lungs].astype(np.float32)
+def _mosaic(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    patches = smooth_field(rng, grid.shape, (4, 6, 6)) > 0
+    chest.density[chest.lungs] += np.where(patches, 200, -80)[chest.lungs].astype(np.float32)
 
 
-def _tubes(chest: Chest, patient: Patient, grid: Grid, inner: float, wall: float, z: tuple[float, float]) -> None:
-    for side in (-1, 1):
-        for dx, dy in ((-0.06, -0.08), (0.03, 0.08), (-0.08, 0.16)):
+def _tubes(
+    chest: Chest, patient: Patient, grid: Grid, sides: tuple[int, ...], inner: float, wall: float,
+    z: tuple[float, float],
+) -> None:  # fmt: skip
+    for side in sides:
+        for dx, dy in ((-0.06, -0.14), (0.05, 0.06), (-0.08, 0.24)):
             radius = np.hypot(grid.x - side * (patient.lung_x + dx), grid.y - dy)
             here = _lung(chest, side) & (grid.z > z[0]) & (grid.z < z[1])
             chest.density[here & (radius < inner + wall)] = 20
             chest.density[here & (radius < inner)] = -990
 
 
-def _peribronchial(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
-    _tubes(chest, patient, grid, 0.016, 0.034, (0.3, 0.6))
+def _peribronchial(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    _tubes(chest, patient, grid, (-1, 1), 0.03, 0.06, (0.25, 0.6))
 
 
-def _bronchiectasis(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
-    _tubes(chest, patient, grid, 0.055, 0.022, (0.6, 0.9))
+def _bronchiectasis(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    _tubes(chest, patient, grid, (at.side,), 0.09, 0.04, (0.55, 0.95))
 
 
-def _consolidation(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
-    lung = _lung(chest, side)
-    centre = (float(rng.uniform(0.45, 0.7)), 0.25 * patient.lung_ry, side * (patient.lung_x + 0.1))
-    area = lung & (_distance(grid, centre, (0.17, 0.24, 0.2)) < 1)
-    area &= (grid.y - centre[1]) + 0.4 * (grid.x - centre[2]) > -0.12
+def _consolidation(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
+    centre = (HEIGHTS[at.level], 0.3 * patient.lung_ry, at.side * (patient.lung_x + 0.08))
+    area = _lung(chest, at.side) & (_distance(grid, centre, (0.17, 0.26, 0.22)) < 1)
+    area &= (grid.y - centre[1]) + 0.4 * (grid.x - centre[2]) > -0.14
     filled = 20 + 40 * smooth_field(rng, grid.shape, (4, 12, 12))
     # Air stays in the bronchi.
     filled[np.broadcast_to(np.abs(np.sin(20 * grid.x + 12 * grid.y)) < 0.16, grid.shape)] = -700
     chest.density[area] = filled[area]
 
 
-def _septal(chest: Chest, patient: Patient, grid: Grid, side: int, rng: np.random.Generator) -> None:
+def _septal(chest: Chest, patient: Patient, grid: Grid, at: Place, rng: np.random.Generator) -> None:
     # Polygons of thickened septa at the periphery.
-    net = np.maximum(np.cos(40 * (grid.x + 0.5 * grid.y)), np.cos(40 * (grid.y - 0.5 * grid.x)))
+    net = np.maximum(np.cos(34 * (grid.x + 0.5 * grid.y)), np.cos(34 * (grid.y - 0.5 * grid.x)))
     away = np.abs(np.abs(grid.x) - patient.lung_x) / patient.lung_rx + np.abs(grid.y) / patient.lung_ry
-    chest.density[chest.lungs & (net > 0.86) & (away > 0.45) & (grid.z > 0.25)] = -350
+    chest.density[chest.lungs & (net > 0.8) & (away > 0.45) & (grid.z > 0.25)] = -200
 
 
 _PAINT: Mapping[str, Paint] = {

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from m3bench.readers.choice import Choice
 from m3bench.readers.samples import Sample
 from m3bench.words.reports import rouge_l
 
@@ -88,7 +89,7 @@ def _dice(reader: Reader, parts: Parts, values: Sequence[int]) -> Scores:
 
 
 def _reports(reader: Reader, parts: Parts) -> Scores:
-    """The answer is the training report whose facts are nearest to those read from the image."""
+    """The answer is the known report that is expected to agree best, by the facts that were read from the image."""
     from sklearn.metrics import roc_auc_score
 
     scores, constant, areas = [], [], []
@@ -99,13 +100,12 @@ def _reports(reader: Reader, parts: Parts) -> Scores:
             for side in (known, asked)
         )
         chances = reader.classify(known, targets, asked)
-        texts = [str(sample.text) for sample in known]
-        # Whoever sees nothing tells everybody what is most like all that was ever said.
-        usual = texts[int(((targets - targets.mean(axis=0)) ** 2).sum(axis=1).argmin())]
-        for sample, chance in zip(asked, chances, strict=True):
-            nearest = int(((targets - chance) ** 2).sum(axis=1).argmin())
-            scores.append(rouge_l(str(sample.text), texts[nearest]))
-            constant.append(rouge_l(str(sample.text), usual))
+        choice = Choice([str(sample.text) for sample in known], targets)
+        # Whoever sees nothing knows how frequent each fact is.
+        blind = choice.best(targets.mean(axis=0, keepdims=True))[0]
+        for sample, text in zip(asked, choice.best(chances), strict=True):
+            scores.append(rouge_l(str(sample.text), text))
+            constant.append(rouge_l(str(sample.text), blind))
         both = (wanted.min(axis=0) < 1) & (wanted.max(axis=0) > 0)
         areas += [float(roc_auc_score(wanted[:, at], chances[:, at])) for at in np.flatnonzero(both)]
     facts = float(np.mean(areas)) if areas else 0.5

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from m3bench.readers.arrays import read
+from m3bench.words.brain_words import TUMOURS
 from m3bench.words.reports import RIGHT_LEFT
 
 Truth = Mapping[str, Any]
@@ -104,7 +105,11 @@ def _ct_rate(root: Path, truth: Truth) -> Iterator[Sample]:
         names = [f"volumes/{person}/{scan['name']}/{scan['name']}_{n + 1}.nii.gz" for n in range(scan["volumes"])]
         sound = [name for name in names if name not in skipped]
         if sound and told[sound[0]]["finding"] != "Not given.":
-            facts = frozenset(_sided(name, side) for name, side in scan["sides"].items())
+            facts = frozenset(
+                fact
+                for name, side in scan["sides"].items()
+                for fact in (name, _sided(name, side), f"{name} level {scan['levels'][name]}")
+            )
             yield Sample(person, (root / sound[0],), facts=facts, text=told[sound[0]]["finding"])
 
 
@@ -115,8 +120,11 @@ def _braingenome(root: Path, truth: Truth) -> Iterator[Sample]:
         name = path.removeprefix("images/").removesuffix(".nii.gz")
         case = patients[name.rpartition("-" if name.startswith("BraTS") else "_")[0]]
         lesion = case["lesion"]
-        facts = {lesion["kind"], name[len(case["name"]) + 1 :], f"extent {lesion['grade']}"}
-        facts |= {f"side {lesion['side']}", str(lesion["lobe"])} | ({"edema"} if lesion["edema"] else set())
+        sequence = name[len(case["name"]) + 1 :]
+        facts = {lesion["kind"], sequence, f"extent {lesion['grade']}", f"side {lesion['side']}", str(lesion["lobe"])}
+        facts |= {sign for sign in ("hollow", "shift", "wide") if lesion[sign]}
+        if lesion["kind"] in TUMOURS:
+            facts.add("edema" if lesion["edema"] else "no edema")
         yield Sample(case["patient"], (root / path,), facts=frozenset(facts), text=row["finding"])
 
 
@@ -126,7 +134,11 @@ def _iu_xray(root: Path, truth: Truth) -> Iterator[Sample]:
     for study in truth["studies"]:
         name = next(name for name, view in study["views"] if view == "Frontal")
         if told[name] and name not in _quirks(truth, "missing_file"):
-            facts = frozenset(_sided(name, side) for name, side, _ in study["facts"])
+            facts = frozenset(
+                fact
+                for name, side, zone in study["facts"]
+                for fact in (name, _sided(name, side), f"{name} zone {zone}")
+            )
             yield Sample(str(study["uid"]), (root / "images" / name,), facts=facts, text=told[name])
 
 

@@ -1,14 +1,16 @@
 """What is said about a made-up chest CT: sentences per organ that follow from the labels, in varying words."""
 
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 
-from m3bench.phantoms.chest_findings import LABELS, SIDED
+from m3bench.phantoms.chest_findings import LABELS, SIDED, Place
 from m3bench.words.reports import RIGHT_LEFT, Report, one_of, sentence
 
-Sides = Mapping[str, int]
-"""Labels that are present -> side in the picture; 0 where there is none."""
+Places = Mapping[str, Place]
+"""Labels that are present -> where."""
+LEVELS = ("upper", "middle", "lower")
 CLINICAL = (
     "Cough.",
     "Dyspnea, control.",
@@ -21,109 +23,142 @@ TECHNIQUE = (
     "1.5 mm thick non-contrast sections were taken in the axial plane.",
     "Non-contrast images were taken in the axial plane with a section thickness of 1.5 mm.",
 )
-_PRESENT: Mapping[str, tuple[str, ...]] = {
+_PRESENT: Mapping[str, tuple[str, str]] = {
     "Medical material": (
-        "there is a port catheter on the chest wall",
-        "a port with its catheter is observed on the chest wall",
+        "a port chamber is observed under the skin of the {side} chest wall, its catheter in the superior vena cava",
+        "there is a port in the {side} chest wall, its catheter ends in the superior vena cava",
+    ),
+    "Cardiomegaly": (
+        "heart size has increased and the cardiothoracic ratio is above normal",
+        "the heart is larger than normal with an increased cardiothoracic ratio",
+    ),
+    "Pericardial effusion": (
+        "there is an effusion surrounding the heart between the pericardial leaves",
+        "effusion surrounding the heart is observed between the pericardial leaves",
     ),
     "Arterial wall calcification": (
-        "calcific plaques are observed in the wall of the aorta",
-        "there is wall calcification in the aorta",
+        "calcified atherosclerotic plaques are observed in the wall of the descending aorta",
+        "the wall of the descending aorta shows calcified atherosclerotic plaques",
     ),
-    "Cardiomegaly": ("heart size has increased", "the heart is larger than normal"),
-    "Pericardial effusion": ("pericardial effusion is observed", "there is effusion in the pericardial space"),
     "Coronary artery wall calcification": (
-        "calcific plaques are observed in the coronary arteries",
-        "there is calcification in the coronary artery walls",
+        "dense calcifications follow the course of the left anterior descending and circumflex coronary arteries",
+        "dense calcifications along the left anterior descending and circumflex coronary arteries are noted",
     ),
-    "Hiatal hernia": ("hiatal hernia is observed at the lower end of the esophagus", "there is a hiatal hernia"),
     "Lymphadenopathy": (
-        "enlarged lymph nodes are observed in the mediastinum",
-        "there are mediastinal lymphadenopathies",
+        "partly calcified lymph nodes at paratracheal and subcarinal stations are above one centimeter in short axis",
+        "partly calcified lymph nodes in paratracheal and subcarinal stations, exceeding one centimeter in short axis",
     ),
-    "Emphysema": ("emphysematous changes are observed in both lungs", "there are emphysematous areas in both lungs"),
-    "Atelectasis": (
-        "linear atelectasis is observed in the lower lobe of the {side} lung",
-        "there is bandlike atelectasis in the {side} lower lobe",
+    "Hiatal hernia": (
+        "a sliding type hiatal hernia containing air is observed at the esophagogastric junction",
+        "sliding type hiatal hernia with air content at the esophagogastric junction",
     ),
-    "Lung nodule": ("a nodule is observed in the {side} lung", "there is a nodule in the {side} lung"),
+    "Pleural effusion": (
+        "pleural effusion reaching several centimeters in thickness is observed in the {side} hemithorax posteriorly",
+        "free pleural effusion of several centimeters thickness fills the {side} hemithorax posteriorly",
+    ),
+    "Consolidation": (
+        "a consolidation with air bronchograms is observed in the {side} lung {level} zone, suggesting lobar pneumonia",
+        "consolidation including air bronchograms in the {side} lung {level} zone, in favor of lobar pneumonia",
+    ),
     "Lung opacity": (
-        "ground-glass opacities are observed in the {side} lung",
-        "there are ground-glass densities in the {side} lung",
+        "patchy ground-glass densities without sharp borders in the {side} lung {level} zone, possibly viral infection",
+        "patchy ground-glass opacities with indistinct borders in the {side} lung {level} zone may be viral infection",
+    ),
+    "Lung nodule": (
+        "a solid nodule with smooth contours is observed in the {side} lung {level} zone; follow-up is recommended",
+        "solid nodule with regular contours in the {side} lung {level} zone, for which follow-up is recommended",
+    ),
+    "Atelectasis": (
+        "a plate-like linear atelectasis crosses the {side} lower lobe basal segments",
+        "plate-like linear atelectasis is present across the basal segments of the {side} lower lobe",
     ),
     "Pulmonary fibrotic sequela": (
-        "fibrotic sequela changes are observed at the apex of the {side} lung",
-        "there are sequela fibrotic strands in the {side} upper lobe",
+        "sequela fibrotic strands radiating from the pleura with volume loss are present at the {side} apex",
+        "fibrotic sequela strands radiating from the pleura with volume loss at the {side} apex",
     ),
-    "Pleural effusion": ("pleural effusion is observed on the {side}", "there is effusion in the {side} pleural space"),
-    "Mosaic attenuation pattern": (
-        "a mosaic attenuation pattern is observed in both lungs",
-        "both lungs show mosaic attenuation",
-    ),
-    "Peribronchial thickening": ("peribronchial thickening is observed", "there is thickening of the bronchial walls"),
-    "Consolidation": (
-        "a consolidation with air bronchograms is observed in the {side} lung",
-        "there is an area of consolidation in the {side} lung",
+    "Emphysema": (
+        "bullous emphysema with thin-walled air cysts occupies the {side} upper lobe apical segment",
+        "thin-walled air cysts of bullous emphysema occupy the apical segment of the {side} upper lobe",
     ),
     "Bronchiectasis": (
-        "bronchiectatic changes are observed in the lower lobes",
-        "there is bronchiectasis in both lower lobes",
+        "cylindrical bronchiectasis with signet ring appearance is noted in the {side} basal bronchi",
+        "dilated {side} basal bronchi with signet ring appearance are consistent with cylindrical bronchiectasis",
+    ),
+    "Peribronchial thickening": (
+        "central bronchial walls are diffusely thickened bilaterally, consistent with bronchitis",
+        "diffuse bilateral thickening of central bronchial walls consistent with bronchitis",
     ),
     "Interlobular septal thickening": (
-        "interlobular septal thickening is observed",
-        "there are thickened interlobular septa",
+        "polygonal reticulation due to thickened interlobular septa is seen under the pleura of both lungs",
+        "thickened interlobular septa form polygonal reticulation under the pleura of both lungs",
     ),
-}
-_ABSENT: Mapping[str, tuple[str, ...]] = {
-    "Cardiomegaly": ("heart contour and size are normal", "heart size is within normal limits"),
-    "Pericardial effusion": ("pericardial effusion was not detected", "no pericardial effusion is observed"),
-    "Lymphadenopathy": (
-        "no enlarged lymph nodes were detected in the mediastinum",
-        "mediastinal lymph nodes are not enlarged",
+    "Mosaic attenuation pattern": (
+        "mosaic perfusion with alternating light and dark areas is remarkable, small airway disease is considered",
+        "both lungs show mosaic perfusion with alternating light and dark areas, possibly small airway disease",
     ),
-    "Pleural effusion": ("pleural effusion was not detected", "no pleural effusion is observed"),
-    "Consolidation": ("no consolidation was detected", "there is no consolidation in either lung"),
-    "Lung nodule": ("no nodule was detected in either lung", "no mass or nodule is observed in both lungs"),
-}
-ORDER = (
-    "Medical material", "Cardiomegaly", "Pericardial effusion", "Arterial wall calcification",
-    "Coronary artery wall calcification", "Lymphadenopathy", "Hiatal hernia", "Pleural effusion", "Consolidation",
-    "Lung opacity", "Lung nodule", "Atelectasis", "Pulmonary fibrotic sequela", "Emphysema", "Bronchiectasis",
-    "Peribronchial thickening", "Interlobular septal thickening", "Mosaic attenuation pattern",
-)  # fmt: skip
+}  # fmt: skip
+ORDER = tuple(_PRESENT)
 """From the middle outwards, as reports go."""
+_NORMAL: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ORDER[1:5]: (
+        "heart contour and size are normal",
+        "cardiac structures are natural",
+        "mediastinal main vascular structures are of regular caliber",
+    ),
+    ORDER[5:7]: (
+        "no enlarged lymph nodes were detected",
+        "mediastinal and hilar nodes do not reach pathological size",
+        "esophagus is unremarkable",
+    ),
+    ORDER[7:8]: ("pleural effusion was not detected", "pleural spaces are free", "no pleural thickening or effusion"),
+    ORDER[8:]: (
+        "aeration of both lungs is normal",
+        "no active infiltration or mass lesion",
+        "lung parenchyma shows no pathology",
+    ),
+}
+"""What is said of an organ that has none of these."""
+_AIRWAY = (
+    "trachea and main bronchi are open",
+    "no obstruction in the lumen of the airways",
+    "tracheal calibration is in the midline",
+)
 
 
-def report(present: Sides, rng: np.random.Generator) -> Report:
-    first = one_of(
-        rng, "Trachea and both main bronchi are open.", "Trachea, both main bronchi are open and in the midline."
-    )
-    parts = [first]
-    for label in ORDER:
-        if label in present:
-            parts.append(sentence(_say(label, present[label], rng)))
-        elif label in _ABSENT:
-            parts.append(sentence(one_of(rng, *_ABSENT[label])))
-    parts.append(
-        one_of(rng, "No lytic or destructive lesion was detected in the bones.", "Bone structures are natural.")
-    )
+def report(present: Places, rng: np.random.Generator) -> Report:
+    parts = [one_of(rng, *_AIRWAY)]
+    for labels, normal in {ORDER[:1]: (), **_NORMAL}.items():
+        found = [_say(label, present[label], rng) for label in labels if label in present]
+        parts += found or ([one_of(rng, *normal)] if normal else [])
+    findings = " ".join(map(sentence, parts))
     if not present:
-        return Report(" ".join(parts), one_of(rng, "Findings within normal limits.", "No pathology was detected."))
-    return Report(" ".join(parts), " ".join(_short(label, present[label]) for label in ORDER if label in present))
+        return Report(findings, one_of(rng, "Findings within normal limits.", "No pathology was detected."))
+    return Report(findings, " ".join(_short(label, present[label]) for label in ORDER if label in present))
 
 
-def _say(label: str, side: int, rng: np.random.Generator) -> str:
-    return one_of(rng, *_PRESENT[label]).format(side=RIGHT_LEFT.get(side, ""))
+def _say(label: str, place: Place, rng: np.random.Generator) -> str:
+    return _placed(one_of(rng, *_PRESENT[label]), place)
 
 
-def _short(label: str, side: int) -> str:
-    return sentence(f"{label}, {RIGHT_LEFT[side]}" if label in SIDED else label)
+def _placed(text: str, place: Place) -> str:
+    return text.format(side=RIGHT_LEFT.get(place.side, ""), level=LEVELS[place.level])
+
+
+def _short(label: str, place: Place) -> str:
+    return sentence(f"{label}, {RIGHT_LEFT[place.side]}" if label in SIDED else label)
+
+
+_AFFIRMED = {
+    _placed(option, Place(side, level)): label
+    for label, options in _PRESENT.items()
+    for option, side, level in product(options, RIGHT_LEFT, range(len(LEVELS)))
+}
 
 
 def labels_in(text: str) -> frozenset[str]:
     """Which of the 18 a text affirms, exactly, for any text of this grammar."""
     said = {part.strip(" .").lower() for part in text.split(". ")}
-    sides = (*RIGHT_LEFT.values(), "")
-    return frozenset(
-        label for label in LABELS if said & {option.format(side=side) for option in _PRESENT[label] for side in sides}
-    )
+    return frozenset(_AFFIRMED[part] for part in said if part in _AFFIRMED)
+
+
+assert set(ORDER) == set(LABELS)

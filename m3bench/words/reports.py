@@ -47,13 +47,37 @@ def bleu_1(reference: str, answer: str) -> float:
 
 def rouge_l(reference: str, answer: str) -> float:
     """F1 of the longest common subsequence of words."""
-    want, have = tokens(reference), tokens(answer)
-    row = [0] * (len(have) + 1)
-    for word in want:
-        before = 0
-        for place, other in enumerate(have, start=1):
-            before, row[place] = row[place], before + 1 if word == other else max(row[place], row[place - 1])
-    return 2 * row[-1] / (len(want) + len(have)) if row[-1] else 0.0
+    return agreement([reference], [answer])[0][0]
+
+
+def agreement(references: Sequence[str], answers: Sequence[str]) -> list[list[float]]:
+    """ROUGE-L of each answer (column) with each reference (row)."""
+    split = [tokens(answer) for answer in answers]
+    return [_row(tokens(reference), split) for reference in references]
+
+
+def _row(want: Sequence[str], answers: Sequence[Sequence[str]]) -> list[float]:
+    """The table of the longest common subsequence has a column a bit of one number: 0 where the length grows."""
+    places: dict[str, int] = {}
+    for place, word in enumerate(want):
+        places[word] = places.get(word, 0) | 1 << place
+    every = (1 << len(want)) - 1
+    scores = []
+    for have in answers:
+        row = every
+        for word in have:
+            hit = row & places.get(word, 0)
+            row = (row + hit | row - hit) & every
+        common = len(want) - row.bit_count()
+        scores.append(2 * common / (len(want) + len(have)) if common else 0.0)
+    return scores
+
+
+def usual(texts: Sequence[str], most: int = 100) -> str:
+    """Of the first `most` that are not empty, the one that agrees best with all of them: the best that can be said
+    without an image."""
+    told = [text for text in texts if text][:most]
+    return told[int(np.mean(agreement(told, told), axis=0).argmax())] if told else ""
 
 
 def known_scores(

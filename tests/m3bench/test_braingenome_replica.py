@@ -103,3 +103,25 @@ def test_the_text_names_the_side_on_which_the_lesion_is(tmp_path: Path) -> None:
         assert len(said) == 4 and all(side in text and case["lesion"]["lobe"] in text for text in said)
         checked += 1
     assert checked >= 4
+
+
+def test_what_a_text_says_beside_the_place_is_in_the_picture(root: Path) -> None:
+    truth: dict[str, Any] = json.loads(root.with_name("BrainGnome.truth.json").read_text())
+    told = {row["image_path"]: row["finding"] for part in ("train", "test") for row in samples(root, part)}
+    volumes, aside = defaultdict(list), defaultdict(list)
+    for case in truth["cases"]:
+        lesion = case["lesion"]
+        if case["kind"] not in ("gli", "men", "met"):
+            continue
+        name = f"images/{case['name']}-t2w.nii.gz"
+        assert bool(re.search("dilat|enlarge", told[name])) == lesion["wide"]
+        assert ("septum" in told[name]) == lesion["shift"]
+        assert ("cerebell" in told[name].lower()) == (not lesion["edema"])
+        # In FLAIR fluid is dark: where the ventricles lie, from the person's left to the right.
+        flair = np.asarray(nibabel.load(root / name.replace("t2w", "t2f")).dataobj, dtype=float)[::-1, ::-1]
+        middle = flair[12:28, 14:34, 17:22]
+        fluid = middle < 0.6 * np.median(flair[flair > 0])
+        volumes[lesion["wide"]].append(float(fluid.mean()))
+        aside[lesion["shift"] * lesion["side"]].append(float((np.argwhere(fluid)[:, 0] - 7.5).mean()))
+    assert np.median(volumes[True]) > 1.5 * np.median(volumes[False])
+    assert np.mean(aside[1]) < np.mean(aside[-1]) - 1

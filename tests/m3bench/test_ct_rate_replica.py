@@ -71,6 +71,14 @@ def test_reports_say_exactly_the_planted_labels(root: Path, truth: dict[str, Any
     for row in samples(root, "train") + samples(root, "test"):
         if row["finding"] != "Not given.":
             assert labels_in(row["finding"]) == present[row["image_path"].split("/")[2]]
+    where = {scan["name"]: (scan["sides"], scan["levels"]) for scan in truth["scans"]}
+    told = [row for row in samples(root, "train") if "nodule" in row["finding"]]
+    for row in told:
+        sides, levels = where[row["image_path"].split("/")[2]]
+        side = {-1: "right", 1: "left"}[sides["Lung nodule"]]
+        level = ("upper", "middle", "lower")[levels["Lung nodule"]]
+        assert re.search(rf"nodule with \w+ contours[\w ]* in the {side} lung {level} zone", row["finding"])
+    assert len(told) > 3
     assert truth["trivial"]["rouge_l"] < truth["ideal"]["rouge_l"] < 1
 
 

@@ -55,16 +55,19 @@ def test_texts_have_gaps_and_placeholders_and_follow_from_the_findings(root: Pat
     assert sum(not row["findings"] and not row["impression"] for row in rows) == 2
     assert any("XXXX" in row["findings"] for row in rows) and any("x-XXXX" in row["impression"] for row in rows)
     facts = {str(study["uid"]): study["facts"] for study in truth["studies"]}
+    denied = re.compile(r"\b(?:no|no evidence of|negative for) pneumothorax", re.IGNORECASE)
     said = defaultdict(set)
     for row in rows:
         names = {name for name, _, _ in facts[row["uid"]]}
         assert (row["MeSH"] == "normal") == (not names)
         if row["findings"]:
-            said["Pneumothorax" in names].add("o pneumothorax" in row["findings"])
-            said["Cardiomegaly" in names].add("enlarged" not in row["findings"])
-        for name, side, _ in facts[row["uid"]]:
-            if row["findings"] and name != "Cardiomegaly":
+            said["Pneumothorax" in names].add(bool(denied.search(row["findings"])))
+            said["Cardiomegaly" in names].add("heart is" not in row["findings"])
+        for name, side, zone in facts[row["uid"]]:
+            if row["findings"] and side:
                 assert {-1: "right", 1: "left"}[side] in row["findings"].lower()
+            if row["findings"] and name in ("Nodule", "Mass", "Fracture"):
+                assert ("upper", "mid", "lower")[zone] in row["findings"]
     assert said == {True: {False}, False: {True}}
     assert truth["trivial"]["rouge_l"] < truth["ideal"]["rouge_l"] < 1
 

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from m3bench.readers.arrays import read
+from m3bench.readers.choice import Choice
 from m3bench.readers.intensity import Intensity
 from m3bench.readers.network import Network
 from m3bench.readers.protocol import by_patient, score
 from m3bench.readers.samples import samples, truth_of
 from m3bench.replicas import GENERATORS
+from m3bench.words.reports import agreement, rouge_l, usual
 
 Tiny = Callable[[str], Path]
 METRICS = {
@@ -46,6 +48,33 @@ def test_a_small_network_sees_what_grey_values_do_not_say(tiny: Tiny, name: str,
     values = list(truth_of(tiny(name)).get("label_values", {}).values())
     seen = score(Network(steps), samples(tiny(name)), values, folds=1)[METRICS[name]]
     assert seen > greys(tiny(name), folds=1) + 0.05
+
+
+def test_a_small_network_sees_facts_of_reports_that_grey_values_do_not_say(tiny: Tiny) -> None:
+    found = samples(tiny("iu-xray"))
+    seen, *blind = (score(reader, found, folds=1) for reader in (Network(600), Intensity(False), Intensity(True)))
+    assert seen["auc of facts"] > max(each["auc of facts"] for each in blind) + 0.05
+    assert seen["rouge_l"] > max(seen["constant"], *(each["rouge_l"] for each in blind))
+
+
+@pytest.mark.parametrize("name", ["braingenome", "ct-rate", "iu-xray"])
+def test_most_of_a_report_follows_from_its_image(tiny: Tiny, name: str) -> None:
+    truth = truth_of(tiny(name))
+    assert truth["trivial"]["rouge_l"] < 0.47 and truth["ideal"]["rouge_l"] > 0.7
+
+
+def test_agreement_of_reports_is_the_longest_common_subsequence() -> None:
+    assert rouge_l("the heart is large", "the heart is not so large") == pytest.approx(2 * 4 / 10)
+    assert agreement(["a b c d", ""], ["d c b a", "a b c d", "x", ""]) == [[0.25, 1, 0, 0], [0, 0, 0, 0]]
+    assert usual(["", "no effusion", "no effusion seen", "mass"]) == "no effusion"
+
+
+def test_the_report_that_is_chosen_follows_the_facts_and_without_any_it_is_the_usual_one() -> None:
+    texts = ["Lungs are clear.", "A mass on the left.", "A mass on the right.", "Lungs are clear now."] * 3
+    facts = np.array([[0, 0], [1, 0], [0, 1], [0, 0]] * 3, float)
+    choice = Choice(texts, facts)
+    assert choice.best(np.array([[1.0, 0], [0, 1], [0.1, 0.1]])) == texts[1:3] + texts[:1]
+    assert choice.best(facts.mean(axis=0, keepdims=True))[0] in ("Lungs are clear.", "Lungs are clear now.")
 
 
 def test_nobody_is_on_both_sides_of_a_fold_and_everybody_is_asked_once(tiny: Tiny) -> None:
