@@ -9,6 +9,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
+from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
 from shared.trainkit import callbacks, ranks
@@ -23,6 +24,17 @@ class Looped:
     trainer: Any
     epochs: float
     best_epoch: float
+
+
+class OneModel(TrainerCallback):  # type: ignore[misc]
+    """All processes evaluate what the first one saves."""
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        ranks.share_buffers(model)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        if control.should_evaluate:
+            ranks.share_buffers(model)
 
 
 def steps_an_epoch(count: int, wanted: Any) -> int:
@@ -72,7 +84,7 @@ def train(
         model=model,
         args=training_arguments(wanted, folder, device, eval_strategy="no"),
         optimizers=(optimizer, schedule),
-        callbacks=[callbacks.ProgressCallback(progress, wanted.metric, budget), best, stopwatch],
+        callbacks=[callbacks.ProgressCallback(progress, wanted.metric, budget), best, stopwatch, OneModel()],
     )
     trainer.remove_callback(PrinterCallback)
     previous = signal.signal(signal.SIGTERM, lambda *_: setattr(stopwatch, "asked_to_stop", True))

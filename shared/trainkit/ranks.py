@@ -86,6 +86,12 @@ def gathered(mine: list[Made]) -> list[list[Made]]:
     return found
 
 
+def share_buffers(model: torch.nn.Module) -> None:
+    """Those of the first: running statistics of norms are each process's own, whatever the gradients do."""
+    for buffer in model.buffers() if count() > 1 else ():
+        distributed.broadcast(buffer, 0)
+
+
 def wait() -> None:
     """For what the first has written."""
     by_first(lambda: None)
