@@ -4,6 +4,7 @@ What depends on clocks, signals and files is asked here, so that all do the same
 """
 
 import os
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
@@ -12,6 +13,8 @@ import torch
 from torch import distributed
 
 Made = TypeVar("Made")
+GRACE = 60.0
+"""Seconds in which the first process ends after it has failed."""
 
 
 def join() -> torch.device:
@@ -52,7 +55,7 @@ def say(text: str) -> None:
 
 
 def by_first(make: Callable[[], Made]) -> Made:
-    """What the first process makes, in all; where it raises, the others end quietly."""
+    """What the first process makes, in all; where it raises, the others end quietly after it."""
     if count() == 1:
         return make()
     told: list[Made | None] = [None]
@@ -63,6 +66,8 @@ def by_first(make: Callable[[], Made]) -> Made:
     finally:
         distributed.broadcast_object_list(whole, src=0)
     if not whole[0]:
+        # Who started all of them ends the others when the first has ended, whose exit code is the one that counts.
+        time.sleep(GRACE)
         raise SystemExit(1)
     distributed.broadcast_object_list(told, src=0)
     return told[0]  # type: ignore[return-value]

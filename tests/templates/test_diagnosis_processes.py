@@ -58,7 +58,7 @@ def test_processes_stop_together_and_go_on_together(images):
         assert time.monotonic() < end and process.poll() is None, process.stdout.read()
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    told, _ = process.communicate(timeout=300)
+    told, _ = process.communicate(timeout=900)
     assert process.returncode == 128 + signal.SIGTERM, told
     assert told.count("stopped as asked") == 1
     assert not (images.workspace / "package").exists()
