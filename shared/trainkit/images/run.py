@@ -61,7 +61,7 @@ def train(task: Any, config: Any) -> int:
 
     set_seed(config.training.seed)
     model = build_model(task, config, sets["train"])
-    mark = fingerprint(task, config, sets["train"])
+    mark = fingerprint(task, config)
     attempt, picked = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
     ranks.say(
         f"{len(sets['train'])} train and {len(sets['val'])} val samples, {config.model.backbone}, "
@@ -99,7 +99,7 @@ def build_model(task: Any, config: Any, train_set: Any) -> Any:
     return model
 
 
-def fingerprint(task: Any, config: Any, train_set: Any) -> str:
+def fingerprint(task: Any, config: Any) -> str:
     """Of all that makes a training the same one."""
     settled = config.model_dump(mode="json", exclude=UNMARKED)
     ours = [file for folder in (IMAGING, Path(__file__).parent) for file in sorted(folder.glob("*.py"))]
