@@ -71,6 +71,7 @@ class Connection:
         """Reply token -> subject in lower case and the answer to come."""
         self._closing = False
         self._last_error: Exception | None = None
+        self._refused = False
 
     @classmethod
     async def open(cls, settings: Settings, service: str, seconds: float = GIVE_UP_SECONDS) -> Self:
@@ -96,7 +97,7 @@ class Connection:
             await asyncio.wait_for(attempt, seconds)
         except (TimeoutError, OSError, nats.errors.Error) as error:
             cause = self._last_error or error
-            if "authorization violation" in f"{cause} {error}".lower():
+            if self._refused:
                 raise PermissionDenied(
                     f"NATS at {settings.nats_url} refused the user {settings.nats_user!r}: check M3_NATS_USER"
                     " and M3_NATS_PASSWORD"
@@ -251,6 +252,8 @@ class Connection:
 
     async def _on_error(self, error: Exception) -> None:
         self._last_error = error
+        # Kept over later tries: the server closes at once, and a later try may end as a reset connection.
+        self._refused |= "authorization violation" in str(error).lower()
         # A forbidden publish only times out for its caller; the reason comes here, in no connection with it.
         found = re.search(r'permissions violation for (publish|subscription) to "([^"]+)"', str(error), re.IGNORECASE)
         if found:

@@ -204,4 +204,4 @@ async def test_a_wrong_password_is_refused(guarded: NatsHandle, tmp_path: Path) 
         home=tmp_path, nats_url=guarded.url, nats_user="scorer", nats_password=SecretStr(PASSWORDS["gateway"])
     )
     with pytest.raises(PermissionDenied, match="M3_NATS_PASSWORD"):
-        await Bus.connect(settings, "scorer", seconds=2)
+        await Bus.connect(settings, "scorer", seconds=5)
