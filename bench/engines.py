@@ -1,12 +1,12 @@
 """How long each engine of organ_segmentation takes to a Dice: MONAI beside nnU-Net, on a replica of M3Bench.
 
-    python -m bench.engines [--replica covid19] [--bar 0.9] [--seconds 480] [--folder DIR]
+    python -m bench.engines [--replica covid19] [--bars 0.7 0.8 0.9] [--seconds 480] [--folder DIR]
 
 Both train through train.py with the template's own defaults and the same `train_seconds`, one after the other; a third
-of the patients is for validation. `to bar` counts from the command to the first validation record in progress.jsonl
+of the patients is for validation. `to 0.9` counts from the command to the first validation record in progress.jsonl
 that reaches it: MONAI's is the Dice of whole validation images at the network's spacing, nnU-Net's that of validation
 patches. `at end` is the Dice of the delivered weights on the images' own grids, the same measure for both. Either rate
-falls with the time, so another --seconds changes when the bar is reached. Exit code 1 if an engine fails.
+falls with the time, so another --seconds changes when a bar is reached. Exit code 1 if an engine fails.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replica", default="covid19", help="of a segmentation")
     parser.add_argument("--size", default="tiny")
-    parser.add_argument("--bar", type=float, default=0.9)
+    parser.add_argument("--bars", type=float, nargs="+", default=[0.7, 0.8, 0.9])
     parser.add_argument("--seconds", type=float, default=480, help="of each training, packaging included")
     parser.add_argument("--engines", nargs="+", default=["monai", "nnunet"])
     parser.add_argument("--folder", type=Path, help="where to work (a temporary folder)")
@@ -36,7 +36,8 @@ def main() -> int:
     print(
         f"{given.replica} at {given.size}, {given.seconds:g} s each, {threads} threads, load {os.getloadavg()[0]:.1f}"
     )
-    heads = ("first record", f"to {given.bar:g}", "best record", "epochs", "at end", "whole s")
+    reached = [f"to {bar:g}" for bar in given.bars]
+    heads = ("first record", *reached, "best record", "epochs", "at end", "whole s")
     print(f"{'':10}" + "".join(f"{head:>14}" for head in heads), flush=True)
     with tempfile.TemporaryDirectory(prefix="bench-engines-", dir=given.folder) as scratch:
         data = Path(scratch) / given.replica
@@ -46,7 +47,7 @@ def main() -> int:
             config = {"engine": engine, "training": {"train_seconds": given.seconds, "patience": 0}}
             space = Workspace(Path(scratch) / engine, "organ_segmentation", config, threads, data)
             write_index(data, space.folder)
-            failed += not line(engine, space, given.bar, 3 * given.seconds)
+            failed += not line(engine, space, given.bars, 3 * given.seconds)
     return int(failed > 0)
 
 
@@ -69,7 +70,7 @@ def write_index(replica: Path, folder: Path) -> None:
     (folder / "label_map.json").write_text(text, encoding="utf-8")
 
 
-def line(engine: str, space: Workspace, bar: float, most: float) -> bool:
+def line(engine: str, space: Workspace, bars: list[float], most: float) -> bool:
     """Train, print what was seen. -> whether it came to its end."""
     began = time.monotonic()
     process = space.start()
@@ -78,10 +79,10 @@ def line(engine: str, space: Workspace, bar: float, most: float) -> bool:
     if process.returncode:
         print(f"{engine:10}  ended with {process.returncode}: {space.said()}", flush=True)
         return False
-    reached = next((f"{seconds:.0f} s" for seconds, metric in records if metric >= bar), "not reached")
+    reached = [next((f"{seconds:.0f} s" for seconds, metric in records if metric >= bar), "never") for bar in bars]
     best = max((metric for _, metric in records), default=float("nan"))
     found = space.metrics()
-    cells = (f"{records[0][0]:.0f} s" if records else "-", reached, f"{best:.3f}", f"{found['epochs']:g}")
+    cells = (f"{records[0][0]:.0f} s" if records else "-", *reached, f"{best:.3f}", f"{found['epochs']:g}")
     end = found["metrics"]["dice"]
     shown = ("-" if end is None else f"{end:.3f}", f"{seconds_taken:.0f}")
     print(f"{engine:10}" + "".join(f"{cell:>14}" for cell in (*cells, *shown)), flush=True)

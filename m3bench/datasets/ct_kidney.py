@@ -12,10 +12,10 @@ from m3bench.scanners.noise import stream
 from m3bench.writers.formats import write_picture, write_table
 
 LABELS = (CYST, NORMAL, STONE, TUMOR)
-PATIENTS = {"tiny": 15, "small": 36, "layout": 400}
+PATIENTS = {"tiny": 28, "small": 60, "layout": 400}
 """Studies of a class on average; the classes have as many as their share in the real set."""
 IMAGES = {NORMAL: 5077, CYST: 3709, TUMOR: 2283, STONE: 1377}
-SLICES = {"tiny": (5, 9), "small": (8, 20)}
+SLICES = {"tiny": (3, 6), "small": (8, 16)}
 PIXELS = {"tiny": (96, 112), "small": (128, 160)}
 WRAPPER = "CT-KIDNEY-DATASET-Normal-Cyst-Tumor-Stone"
 DEAD_PATH = "/content/data/CT KIDNEY DATASET Normal, CYST, TUMOR and STONE"

@@ -58,7 +58,7 @@ class Study:
             reach=(float(rng.uniform(0.17, 0.2)), float(rng.uniform(0.18, 0.22)), float(rng.uniform(0.42, 0.5))),
             side=int(rng.choice([-1, 1])),
             angle=float(rng.uniform(-0.45 * np.pi, 0.45 * np.pi)),
-            sizes=(float(rng.uniform(0.09, 0.13)), float(rng.uniform(0.03, 0.042)), float(rng.uniform(0.10, 0.14))),
+            sizes=(float(rng.uniform(0.12, 0.17)), float(rng.uniform(0.045, 0.06)), float(rng.uniform(0.14, 0.19))),
             lobes=rng.uniform(0.08, 0.2, 3) * rng.choice([-1, 1], 3),
             loops=np.column_stack(
                 [

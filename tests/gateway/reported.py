@@ -19,6 +19,11 @@ PACKAGE = Ref(bucket="packages", key="k", sha256="ab" * 32, size=1)
 OTHER = Ref(bucket="data", key="k", sha256="0" * 64, size=1)
 HOSTILE = "<script>alert(1)</script> \"q\" 'a' & | `x` [l](http://evil.example) \x1b[31m _red_"
 DIAGNOSES = ("covid-19", "pneumonia", "normal")
+TIERS = [
+    {"tier": "one_case", "passed": True, "seconds": 2, "text": "loss 1.21"},
+    {"tier": "one_batch", "passed": False, "seconds": 3, "text": "the loss of one batch fell from 1.2 to 1.1"},
+]
+NOTED = {"epochs": 12, "parameters": 1234567, "tiers": TIERS}
 ORGANS = ("liver", "spleen", "gall bladder")
 
 
@@ -120,7 +125,7 @@ def events(
     add(ModuleAssembled, "module_architect", module=module, batch_shapes={}, workspace_sha256="2" * 64)
     add(JobStarted, "tool_runner", job_id="train-1", job="train", isolation="bwrap")
     add(JobFinished, "tool_runner", job_id="train-1", job="train", asked_by="model_trainer", outcome="ok", seconds=83,
-        isolation="bwrap", metrics={"epochs": 12, "parameters": 1234567}, outputs={"package": PACKAGE})  # fmt: skip
+        isolation="bwrap", metrics=NOTED, outputs={"package": PACKAGE})  # fmt: skip
     add(TrainingFinished, "model_trainer", package=PACKAGE, validation={metric: 0.87}, attempts=1, seconds=83,
         hyper_parameters={"learning_rate": 0.001})  # fmt: skip
     each = (

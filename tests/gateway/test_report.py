@@ -157,6 +157,12 @@ def test_the_card_gives_no_markup_to_names() -> None:
     assert "\\[l\\](http\\://evil.example)" in told and "\\_red\\_" in told
 
 
+def test_what_was_tried_before_the_training_is_told() -> None:
+    words = flat(text(Facts.of(reported.events()), width=200))
+    assert "one_batch NO 3 s the loss of one batch fell from 1.2 to 1.1" in words
+    assert "one_case yes 2 s loss 1.21" in words
+
+
 def test_failed_jobs_and_work_handed_back_are_told() -> None:
     told = reported.events()[:7]
     common = {"run_id": reported.RUN, "cause": told[-1][1]}

@@ -191,6 +191,17 @@ def test_checkpoints_of_another_training_are_refused(trained: Scans) -> None:
     assert trained.names_saved() == before and trained.note("metrics.json") == figures
 
 
+def test_patience_ends_a_training_that_gets_no_better(tmp_path: Path) -> None:
+    bench = Scans(tmp_path)
+    bench.configure(epochs=1000, patience=3, learning_rate=1e-9)
+    done = bench.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [json.loads(line) for line in (bench.workspace / "progress.jsonl").read_text().splitlines()]
+    epochs = bench.note("metrics.json")["epochs"]
+    assert 3 <= epochs < 1000 and lines[-1]["epoch"] == epochs
+    assert checksum_faults(bench.workspace / "package") == []
+
+
 def test_faults_of_masks_are_told_together_before_training(tmp_path: Path) -> None:
     bench = Scans(tmp_path)
     good = nibabel.load(bench.data / "s0_mask.nii.gz")

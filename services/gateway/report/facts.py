@@ -142,10 +142,21 @@ class Facts:
         )
 
     @property
-    def made_by(self) -> dict[str, str]:
-        """What the job that made the package noted of itself, as label and text."""
+    def noted(self) -> Mapping[str, Any]:
+        """What the job that made the package wrote of itself."""
         job = self.state.jobs_done.get(training_job(self.state, self.events) or "")
-        noted = job.metrics if job else {}
+        return job.metrics if job else {}
+
+    @property
+    def tiers(self) -> tuple[Mapping[str, Any], ...]:
+        """What was tried before the training began, in order: `tier`, `passed`, `seconds`, `text`."""
+        listed = self.noted.get("tiers")
+        return tuple(one for one in listed if isinstance(one, Mapping)) if isinstance(listed, list) else ()
+
+    @property
+    def made_by(self) -> dict[str, str]:
+        """The plain figures among what is noted, as label and text."""
+        noted = self.noted
         return {
             name.replace("_", " ").capitalize(): f"{value:,}" if isinstance(value, int) else str(value)
             for name in ("epochs", "best_epoch", "parameters", "device")

@@ -1,6 +1,8 @@
 """Everything that a report says in words and tables; text and HTML show the same."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from services.gateway.report.blocks import (
     Section,
@@ -174,8 +176,15 @@ def _model(facts: Facts) -> Section | None:
                 failures.append(f"Job {event.job}, {event.outcome}: {event.summary[:_CAUSE]}")
     rows += [(event.job, "running", "", str(event.attempt), event.isolation) for event in started.values()]
     jobs = Table(tuple(rows), ("job", "outcome", "time", "attempts", "sandbox"))
+    tiers = Table(tuple(_tier(one) for one in facts.tiers), ("before the training", "passed", "time", "what was seen"))
     curves = "No progress of the training is kept: there are no curves." if state.trained and not facts.progress else ""
-    return section("Model and training", pairs(*blocks), jobs, *failures, curves)
+    return section("Model and training", pairs(*blocks), jobs, tiers, *failures, curves)
+
+
+def _tier(told: Mapping[str, Any]) -> tuple[str, ...]:
+    seconds = told.get("seconds")
+    took = duration(seconds) if isinstance(seconds, int | float) else ""
+    return str(told.get("tier", "")), "yes" if told.get("passed") is True else "NO", took, str(told.get("text", ""))
 
 
 def _cost(facts: Facts) -> Section | None:
