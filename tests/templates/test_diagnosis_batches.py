@@ -54,6 +54,16 @@ def test_colour_rescale_and_sixteen_bit(tmp_path):
     assert deep[0, 0] == 3000 * 2 - 1024
 
 
+def test_nifti_is_rescaled_by_a_table_only_where_no_converter_did(tmp_path):
+    hu = np.full((8, 8, 8), -1000, np.int16)
+    hu[2:7, 2:7, 2:7] = 40
+    table = {"RescaleSlope": 1, "RescaleIntercept": -1024}
+    for name, stored, told in (("raw", hu + 1024, table), ("hu", hu, table), ("plain", hu, {})):
+        nibabel.save(nibabel.Nifti1Image(stored, np.eye(4)), tmp_path / f"{name}.nii.gz")
+        found, _ = inference.load_image([tmp_path / f"{name}.nii.gz"], told)
+        assert (found.min(), found.max()) == (-1000, 40), name
+
+
 def test_dicom_series_is_sorted_and_rescaled(tmp_path):
     import pydicom
     from pydicom.dataset import FileDataset, FileMetaDataset

@@ -73,7 +73,8 @@ def load_image(files: Sequence[Path | str], attributes: Mapping[str, Value]) -> 
     """Read one sample: a volume (D, H, W) or image (H, W) as finite float32, and its spacing where a header tells it.
 
     Several files are slices in the given order, except DICOM, which is sorted by position. `rescale_slope` and
-    `rescale_intercept` in `attributes` are applied to formats whose headers have none (PNG, JPG, TIF, npy, pt).
+    `rescale_intercept` in `attributes` are applied to formats whose headers have none (PNG, JPG, TIF, npy, pt), and to
+    NIfTI as `rescaled` says.
     """
     paths = [Path(file) for file in files]
     if len(paths) == 1 and paths[0].is_dir():
@@ -96,10 +97,26 @@ def load_image(files: Sequence[Path | str], attributes: Mapping[str, Value]) -> 
     volume = squeeze(volume)
     if not np.isfinite(volume).all():
         raise BadImage(f"{int((~np.isfinite(volume)).sum())} values are NaN or infinite")
-    if kinds <= {"picture", "numpy", "torch"}:
-        named = plain_names(attributes)
-        volume = volume * number(named, "rescaleslope", 1.0) + number(named, "rescaleintercept", 0.0)
+    if kinds <= {"picture", "numpy", "torch", "nifti"}:
+        volume = rescaled(volume, plain_names(attributes), doubtful=kinds == {"nifti"})
     return np.ascontiguousarray(volume, dtype=np.float32), spacing
+
+
+def rescaled(volume: np.ndarray, named: Mapping[str, Value], doubtful: bool) -> np.ndarray:
+    """Stored values in physical units by the slope and intercept of a table.
+
+    `doubtful` where a converter may have applied them already, as most do that write NIfTI: then what leaves more
+    voxels between air and soft tissue (HU) is taken.
+    """
+    slope, intercept = number(named, "rescaleslope", 1.0), number(named, "rescaleintercept", 0.0)
+    if (slope, intercept) == (1.0, 0.0):
+        return volume
+    changed = volume * slope + intercept
+    return volume if doubtful and bodily(volume) >= bodily(changed) else changed
+
+
+def bodily(volume: np.ndarray) -> int:
+    return int(((volume > -1100) & (volume < 200)).sum())
 
 
 def squeeze(volume: np.ndarray) -> np.ndarray:
