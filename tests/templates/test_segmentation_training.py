@@ -142,16 +142,25 @@ def test_training_killed_anywhere_goes_on_and_segments_2d_channels(organs, tmp_p
     assert kept == {path.name for path in (organs.workspace / "checkpoints/previous").glob("checkpoint-*")}
 
 
-def test_sigterm_saves_a_segmentation_and_ends(organs):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_sigterm_saves_a_segmentation_and_it_goes_on(organs, processes):
     organs.organs(3)
     organs.write()
-    organs.configure(epochs=4000, width=8, levels=2, patience=0)
+    network = {"model": {"width": 8, "levels": 2}}
+    wanted = {"epochs": 4000, "patience": 0, "processes": processes}
+    organs.settings(**network, training=wanted | {"train_seconds": None})
+    checkpoints = organs.workspace / "checkpoints"
     process = organs.start("train.py")
-    wait_for(process, (organs.workspace / "checkpoints" / "best" / "best.json").exists)
+    wait_for(process, (checkpoints / "best" / "best.json").exists)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(120) == 128 + signal.SIGTERM
-    assert list((organs.workspace / "checkpoints").glob("checkpoint-*/trainer_state.json"))
+    assert process.wait(900) == 128 + signal.SIGTERM
+    newest = max(checkpoints.glob("checkpoint-*"), key=epoch_of)
     assert not (organs.workspace / "package").exists()
+    organs.settings(**network, training=wanted | {"train_seconds": 1})
+    done = organs.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"attempt 2 goes on from {newest.name}\n" in done.stdout
+    assert organs.metrics()["attempts"] == 2 and organs.metrics()["epochs"] >= epoch_of(newest)
 
 
 def test_package_alone_keeps_grid_values_and_goes_on_after_a_bad_input(trained_masks, tmp_path):
