@@ -1,12 +1,13 @@
 """How long each engine of organ_segmentation takes to a Dice: MONAI beside nnU-Net, on a replica of M3Bench.
 
-    python -m bench.engines [--replica covid19] [--bars 0.7 0.8 0.9] [--seconds 480] [--folder DIR]
+    python -m bench.engines [--replica covid19] [--bars 0.7 0.8 0.9] [--seconds 480] [--structures NAME ...]
 
 Both train through train.py with the template's own defaults and the same `train_seconds`, one after the other; a third
 of the patients is for validation. `to 0.9` counts from the command to the first validation record in progress.jsonl
 that reaches it: MONAI's is the Dice of whole validation images at the network's spacing, nnU-Net's that of validation
 patches. `at end` is the Dice of the delivered weights on the images' own grids, the same measure for both. Either rate
-falls with the time, so another --seconds changes when a bar is reached. Exit code 1 if an engine fails.
+falls with the time, so another --seconds changes when a bar is reached. With --structures the masks hold these alone.
+Exit code 1 if an engine fails.
 """
 
 import argparse
@@ -17,6 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+import nibabel
+import numpy as np
 
 from bench.rig.workspace import Workspace
 from m3bench import replicas
@@ -30,6 +34,7 @@ def main() -> int:
     parser.add_argument("--bars", type=float, nargs="+", default=[0.7, 0.8, 0.9])
     parser.add_argument("--seconds", type=float, default=480, help="of each training, packaging included")
     parser.add_argument("--engines", nargs="+", default=["monai", "nnunet"])
+    parser.add_argument("--structures", nargs="+", default=[], help="of the replica (all)")
     parser.add_argument("--folder", type=Path, help="where to work (a temporary folder)")
     given = parser.parse_args()
     threads, failed = len(os.sched_getaffinity(0)), 0
@@ -46,14 +51,15 @@ def main() -> int:
             # Longer than the time that it is given: what it then has not done, it never would.
             config = {"engine": engine, "training": {"train_seconds": given.seconds, "patience": 0}}
             space = Workspace(Path(scratch) / engine, "organ_segmentation", config, threads, data)
-            write_index(data, space.folder)
+            write_index(data, space.folder, given.structures)
             failed += not line(engine, space, given.bars, 3 * given.seconds)
     return int(failed > 0)
 
 
-def write_index(replica: Path, folder: Path) -> None:
+def write_index(replica: Path, folder: Path, structures: list[str]) -> None:
     """Index and label map of a replica of a segmentation; each third patient is for validation."""
     found, values = samples(replica), truth_of(replica)["label_values"]
+    values = {name: value for name, value in values.items() if name in structures or not structures}
     held = set(sorted({sample.group for sample in found})[2::3])
     rows = []
     for number, sample in enumerate(found):
@@ -63,11 +69,21 @@ def write_index(replica: Path, folder: Path) -> None:
             "patient": sample.group,
             "split": "val" if sample.group in held else "train",
         }
-        row |= {"target": str(sample.mask.relative_to(replica))}
+        target = kept(sample.mask, list(values.values())) if structures else sample.mask
+        row |= {"target": str(target.relative_to(replica))}
         rows.append({**row, "files": [str(file.relative_to(replica)) for file in sample.files]})
     (folder / "train_index.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     text = json.dumps({"names": list(values), "values": values})
     (folder / "label_map.json").write_text(text, encoding="utf-8")
+
+
+def kept(mask: Path, values: list[int]) -> Path:
+    """A copy beside a NIfTI mask, with these values alone."""
+    image = nibabel.load(mask)
+    found = np.asanyarray(image.dataobj)
+    copy = mask.with_name(f"kept_{mask.name}")
+    nibabel.save(nibabel.Nifti1Image(np.where(np.isin(found, values), found, 0), image.affine, image.header), copy)
+    return copy
 
 
 def line(engine: str, space: Workspace, bars: list[float], most: float) -> bool:
