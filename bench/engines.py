@@ -59,6 +59,8 @@ def main() -> int:
 def write_index(replica: Path, folder: Path, structures: list[str]) -> None:
     """Index and label map of a replica of a segmentation; each third patient is for validation."""
     found, values = samples(replica), truth_of(replica)["label_values"]
+    if unknown := set(structures) - set(values):
+        raise SystemExit(f"no structure of {replica.name}: {', '.join(sorted(unknown))}; there are {', '.join(values)}")
     values = {name: value for name, value in values.items() if name in structures or not structures}
     held = set(sorted({sample.group for sample in found})[2::3])
     rows = []

@@ -116,6 +116,7 @@ def rescaled(volume: np.ndarray, named: Mapping[str, Value], doubtful: bool) -> 
 
 
 def bodily(volume: np.ndarray) -> int:
+    """Voxels between air and soft tissue, taken as HU."""
     return int(((volume > -1100) & (volume < 200)).sum())
 
 
