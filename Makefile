@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench lock schemas clean
+.PHONY: help setup demo test lint format bench lock schemas sbom audit clean
 
 PY := .venv/bin/python
 
@@ -25,7 +25,7 @@ format: setup ## Format the code and sort imports
 
 bench: setup ## Print the tables of the benchmarks, but for those that want a folder (bench/README.md)
 	@for file in bench/*.py; do name=$$(basename $$file .py); \
-	case $$name in leakage_looks|m3bench_scores|near_duplicates) continue;; esac; \
+	case $$name in m3bench_scores|near_duplicates|whole_runs) continue;; esac; \
 	echo "== $$name"; $(PY) -m bench.$$name || exit 1; done
 
 schemas: setup ## Write the JSON Schemas of the contracts anew (a changed contract shows as a diff)
@@ -33,6 +33,12 @@ schemas: setup ## Write the JSON Schemas of the contracts anew (a changed contra
 
 lock: setup ## Resolve the dependencies anew into requirements/*.lock
 	@deploy/lock.sh
+
+sbom: setup ## Write the bill of materials (CycloneDX) of the locks to sbom.cdx.json
+	@$(PY) deploy/sbom.py sbom.cdx.json
+
+audit: setup ## Compare the locks with advisories in the OSV format: make audit ADVISORIES=FILE, a folder or a zip
+	@$(PY) deploy/audit.py "$(ADVISORIES)"
 
 clean: ## Remove caches (state in .m3builder stays)
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache build *.egg-info

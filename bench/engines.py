@@ -1,4 +1,4 @@
-"""How long each engine of organ_segmentation takes to a Dice: MONAI beside nnU-Net, on a replica of M3Bench.
+"""How long the templates segmentation and nnunet take to a Dice, on a replica of M3Bench.
 
     python -m bench.engines [--replica covid19] [--bars 0.7 0.8 0.9] [--seconds 480] [--structures NAME ...]
 
@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--size", default="tiny")
     parser.add_argument("--bars", type=float, nargs="+", default=[0.7, 0.8, 0.9])
     parser.add_argument("--seconds", type=float, default=480, help="of each training, packaging included")
-    parser.add_argument("--engines", nargs="+", default=["monai", "nnunet"])
+    parser.add_argument("--engines", nargs="+", default=["segmentation", "nnunet"])
     parser.add_argument("--structures", nargs="+", default=[], help="of the replica (all)")
     parser.add_argument("--folder", type=Path, help="where to work (a temporary folder)")
     given = parser.parse_args()
@@ -49,8 +49,9 @@ def main() -> int:
         replicas.make(given.replica, data, size=given.size)
         for engine in given.engines:
             # Longer than the time that it is given: what it then has not done, it never would.
-            config = {"engine": engine, "training": {"train_seconds": given.seconds, "patience": 0}}
-            space = Workspace(Path(scratch) / engine, "organ_segmentation", config, threads, data)
+            patience = {"patience": 0} if engine == "segmentation" else {}
+            config = {"training": {"train_seconds": given.seconds, **patience}}
+            space = Workspace(Path(scratch) / engine, engine, config, threads, data)
             write_index(data, space.folder, given.structures)
             failed += not line(engine, space, given.bars, 3 * given.seconds)
     return int(failed > 0)

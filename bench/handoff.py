@@ -46,26 +46,22 @@ def planned(run_id: str, number: int) -> TaskPlanned:
 
 
 class Handoff:
-    """One sender and one listener; every tenth handoff starts a new run, whose state the sender has to read first."""
+    """One sender and one listener; each handoff is the plan of a run of its own."""
 
     def __init__(self, sender: Bus, receiver: Bus) -> None:
         self.sender, self.receiver = sender, receiver
         self.arrived: asyncio.Future[tuple[str, float]] | None = None
-        self.run_id = ""
 
     async def handle(self, event: Event) -> None:
         if self.arrived and not self.arrived.done():
             self.arrived.set_result((event.event_id, time.perf_counter()))
 
     async def once(self, number: int) -> float:
-        if number % 10 == 0:
-            self.run_id = new_run_id()
-            await self.sender.append(
-                RunRequested.make(run_id=self.run_id, sender="gateway", cause=None, requirement="x")
-            )
+        run_id = new_run_id()
+        await self.sender.append(RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="x"))
         self.arrived = asyncio.get_running_loop().create_future()
         began = time.perf_counter()
-        event = planned(self.run_id, number)
+        event = planned(run_id, number)
         appending = asyncio.create_task(self.sender.append(event))
         event_id, ended = await asyncio.wait_for(self.arrived, 10)
         await appending

@@ -30,6 +30,7 @@ from monai.transforms import Compose
 from bench.rig.kinds import Kind
 from bench.rig.modules import template
 from bench.rig.monai_steps import Steps, classified, segmented
+from shared.training.cache import ArrayCache
 
 COLUMNS = ("files", "reopened", "later", "augmented")
 Open = Callable[[bool], Any]
@@ -71,19 +72,29 @@ def measure(kind: Kind, shape: Sequence[int], count: int, passes: int, folder: P
     """Dataset -> column -> images a second."""
     kind.data(folder, tuple(shape), count)
     paths = {"index": "train_index.jsonl", "label_map": "label_map.json", "data_root": "data", "cache": "cache"}
-    with template(kind.template) as modules:
+    with template(kind.folder) as modules:
         known = {name: str(folder / path) for name, path in paths.items()}
-        config = modules.dataset.resolve(modules.config.Config.model_validate(known))
+        config = modules.data.resolve(modules.config.Config.model_validate(known))
         numbers = (key for key, value in config.augmentation.model_dump().items() if isinstance(value, int | float))
         off: dict[str, Any] = {**dict.fromkeys(numbers, 0.0), "flip_axes": ()}
         still = config.model_copy(update={"augmentation": config.augmentation.model_copy(update=off)})
-        rows = modules.dataset.build(config, "train").rows
+        rows = modules.data.build(config, "train").rows
         steps = (classified if kind.template == "diagnosis" else segmented)(config, rows)
         datasets: dict[str, Open] = {
-            "ours": lambda augment: modules.dataset.build(config if augment else still, "train"),
+            "ours": lambda augment: ours(modules.data, config if augment else still, augment, folder / "cache"),
             **monai_datasets(steps, folder / "persistent"),
         }
         return take_turns(datasets, passes)
+
+
+def ours(data: Any, config: Any, augment: bool, cache: Path) -> Any:
+    """The template's dataset. Classification augments batches: `augment` of the dataset is what is done to one."""
+    if not hasattr(data, "images"):
+        return data.build(config, "train")
+    found = data.build(config, "train", ArrayCache(cache, config.preprocess.model_dump()))
+    if augment:
+        found.augment = data.augment.Augment(config.augmentation, data.images.whole(config.preprocess))
+    return found
 
 
 def monai_datasets(steps: Steps, folder: Path) -> dict[str, Open]:
@@ -128,8 +139,10 @@ def take_turns(datasets: Mapping[str, Open], passes: int) -> dict[str, dict[str,
 
 def one_pass(dataset: Any) -> None:
     loader = monai.data.DataLoader if isinstance(dataset, monai.data.Dataset) else torch.utils.data.DataLoader
-    for _ in loader(dataset, batch_size=4):
-        pass
+    augment = getattr(dataset, "augment", None)
+    for batch in loader(dataset, batch_size=4):
+        if callable(augment) and isinstance(batch, dict):
+            augment(batch["image"])
 
 
 if __name__ == "__main__":

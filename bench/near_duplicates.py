@@ -12,14 +12,15 @@ import io
 import json
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from services.scorer.lock.near import Ints, Records, near
-from services.tool_runner.fingerprints import record_of
+from shared.dataset.looks_of import record_of
+from shared.imaging.image import Image as Decoded
 from shared.looks import RECORD
 
 PLANTED = 150
@@ -74,35 +75,28 @@ def main() -> None:
 
 def _report(name: str, images: Sequence[Image.Image], people: Ints) -> None:
     originals = _records(images)
-    pairs = alarms = 0
-    for seed in range(3):
-        side = np.random.default_rng(seed).permutation(people.max() + 1)[people] % 2
-        left, right = np.flatnonzero(side == 0), np.flatnonzero(side == 1)
-        pairs += len(left) * len(right)
-        alarms += len(near(originals, people, left, right))
-    print(f"{name}: {alarms} false alarms in {pairs} pairs of pictures of different people")
+    different = int((people[:, None] != people[None, :]).sum()) // 2
+    alarms = near(originals, people)
+    print(f"{name}: {len(alarms)} false alarms in {different} pairs of pictures of different people")
     chosen = RANDOM.choice(len(images), PLANTED, replace=False)
     strangers = np.concatenate([people, people.max() + 1 + np.arange(PLANTED)])
     for how, way in WAYS.items():
         both = np.concatenate([originals, _records([way(images[number]) for number in chosen])])
-        left, right = np.arange(len(images)), len(images) + np.arange(PLANTED)
-        found = set(near(both, strangers, left, right))
+        found = set(near(both, strangers)) - set(alarms)
         planted = {(int(number), len(images) + place) for place, number in enumerate(chosen)}
-        wrong = [pair for pair in found - planted if people[pair[0]] != people[chosen[pair[1] - len(images)]]]
+        shown = np.concatenate([people, people[chosen]])
+        wrong = [pair for pair in found - planted if shown[pair[0]] != shown[pair[1]]]
         print(f"    {how:42}found {len(found & planted) / PLANTED:6.1%}, others {len(wrong)}")
 
 
 def _records(images: Sequence[Image.Image]) -> Records:
-    made = []
-    for number, image in enumerate(images):
-        buffer = io.BytesIO()
-        image.convert("L").save(buffer, "PNG")
-        made.append(record_of(["x"], [b"%d" % number], lambda _, b=buffer: nullcontext(io.BytesIO(b.getvalue()))))
+    made = [record_of([Decoded(np.asarray(image.convert("L"))[..., None])]) for image in images]
     return np.frombuffer(b"".join(made), RECORD)
 
 
-def _truth(folder: Path) -> dict:
-    return json.loads(folder.with_name(f"{folder.name}.truth.json").read_text())
+def _truth(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(folder.with_name(f"{folder.name}.truth.json").read_text())
+    return found
 
 
 def _chest(folder: Path) -> list[tuple[str, Path]]:

@@ -104,11 +104,11 @@ def settings(pair: Pair) -> Json:
     """The template's own defaults, without an end. Every sample is augmented: half of them would make two kinds of
     steps, and a median between the two."""
     training = {"epochs": 10_000, "train_seconds": None, "patience": 0}
-    engine = {"engine": pair.kind.engine} if pair.kind.engine else {}
     # No processes that load: they would go on while the other side has its turn.
-    workers = {"nnunet": {"workers": 0, "iterations": 250}} if pair.plain == "nnunet" else {}
-    augmented = {"augmentation": {"probability": 1.0}}
-    return {**engine, **workers, **augmented, "training": {**training, "workers": 0}}
+    if pair.plain == "nnunet":
+        epochs = {"workers": 0, "iterations": 250, "epochs": 10_000}
+        return {"nnunet": epochs, "training": {"train_seconds": None}}
+    return {"augmentation": {"probability": 1.0}, "training": {**training, "workers": 0}}
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from services.gateway.client import Gateway
 from services.gateway.guard import guard
 from services.gateway.package import predict_alone
 from services.gateway.summary import duration, summary
+from services.gateway.verify import verify
 from shared.contracts.cards import parse_card
 from shared.contracts.runs import Budget
 from shared.embedded.home import Home
@@ -57,13 +58,13 @@ def main() -> int:
 def _demo(settings: Settings, home: Home, arguments: argparse.Namespace, began: float) -> int:
     system = up(settings, tell=out.print)
     # The commands below find the system as a person's commands would.
-    os.environ["M3_GATEWAY_URL"] = system.settings.gateway_url
-    out.print(f"up after {duration(time.monotonic() - began)}: {system.settings.gateway_url}/docs")
+    os.environ["M3_HOME"] = str(home.root)
+    out.print(f"up after {duration(time.monotonic() - began)}: {system.settings.gateway_url}")
     replica = _replica(system, arguments)
-    with Gateway(system.settings.gateway_url) as gateway:
+    with Gateway(system.settings) as gateway:
         _register(gateway, replica)
         budget = Budget(train_seconds=arguments.train_seconds)
-        run_id = gateway.request_run(REQUEST, core=arguments.core, seed=arguments.seed, budget=budget)
+        run_id = gateway.request_run(REQUEST, core=arguments.core, seed=arguments.seed, budget=budget, unattended=True)
         out.print(f"\nrun {run_id}: “{REQUEST}”", highlight=False)
         with guard(home, lambda names: _start_again(settings, names)):
             view = live.follow(gateway.follow(run_id), out)
@@ -138,12 +139,13 @@ def _predict(system: System, run_id: str, seed: int) -> None:
     package, scan = folder / "model" / "package", folder / "new_scan"
     fetch_run(run_id, folder / "model")
     new_scan(scan, NEW_LABEL, 1000 + seed)
+    checked = verify(package, system.settings.verify_key)
     with out.status("predicting with the package alone"):
         case, isolation = predict_alone(package, scan, folder / "prediction", system.settings.runner_uid)
     if not isinstance(case.get("label"), str):
         raise UserError(f"the package answered without a label: {json.dumps(case)[:300]}")
     probabilities = ", ".join(f"{label} {value:.3f}" for label, value in case.get("probabilities", {}).items())
-    out.print(f"\nPackage     {package}", highlight=False)
+    out.print(f"\nPackage     {package} ({checked.said})", highlight=False)
     out.print(f"New scan    {scan} (made just now, of a patient in no dataset; truth {NEW_LABEL})", highlight=False)
     out.print(f"Prediction  {case['label']} ({probabilities})", highlight=False)
     out.print(f"Isolation   {isolation}", highlight=False)

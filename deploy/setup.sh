@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 venv=.venv
 stamp=$venv/.m3builder-setup
-want=$(cat requirements/bootstrap.lock requirements/all.lock pyproject.toml deploy/setup.sh | sha256sum | cut -d' ' -f1)${M3_TORCH_INDEX:+-cpu}
+want=$(cat requirements/*.lock pyproject.toml deploy/setup.sh | sha256sum | cut -d' ' -f1)${M3_TORCH_INDEX:+-cpu}
 
 if [ "$(cat "$stamp" 2>/dev/null)" != "$want" ]; then
   cat <<'TEXT'
@@ -21,7 +21,12 @@ TEXT
   $venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
   export VIRTUAL_ENV=$PWD/$venv
   lock=requirements/all.lock
-  if [ -n "${M3_TORCH_INDEX:-}" ]; then
+  index=()
+  if [ -n "${M3_TORCH_INDEX:-}" ] && [ -f requirements/cpu.lock ]; then
+    lock=requirements/cpu.lock
+    index=(--index "$M3_TORCH_INDEX" --index-strategy unsafe-best-match)
+  elif [ -n "${M3_TORCH_INDEX:-}" ]; then
+    echo "There is no requirements/cpu.lock ('make lock' with M3_TORCH_INDEX writes it): PyTorch comes without a hash."
     versions=$(grep -oE '^torch(vision)?==[0-9.]+' $lock)
     # shellcheck disable=SC2086
     $venv/bin/uv pip install --index-url "$M3_TORCH_INDEX" --no-deps $versions
@@ -29,7 +34,7 @@ TEXT
     $venv/bin/python deploy/without_torch.py requirements/all.lock > $lock
   fi
   # Sandboxed programs cannot write bytecode, and without it they spend longer on imports than on work.
-  $venv/bin/uv pip install --compile-bytecode --require-hashes -r $lock
+  $venv/bin/uv pip install --compile-bytecode --require-hashes "${index[@]}" -r $lock
   $venv/bin/uv pip install -q --no-deps --no-build-isolation -e .
   echo "$want" > "$stamp"
 fi

@@ -3,7 +3,7 @@
 M3Error
 ├── UserError            the person can mend it; the message says how (HTTP 4xx, exit code 2)
 │   ├── NotFound         no such run, dataset or artifact (HTTP 404)
-│   └── DataUnusable     the dataset cannot be had as it was given; the run fails the gate dataset_available
+│   └── DataUnusable     the dataset cannot be had or divided as it was given; the run fails the gate named in it
 ├── ToolRefused          the core can mend it; the text goes back as the tool's result
 ├── ToolBroken           we have to mend it (disk full, GPU gone); ends the role's work
 ├── Unavailable          a server does not answer just now; whoever handles a message keeps it and tries again
@@ -28,7 +28,14 @@ class NotFound(UserError):
 
 
 class DataUnusable(UserError):
-    """The run's dataset cannot be unpacked or reached; the message says what is wrong with it and what to do."""
+    """The run's dataset cannot be unpacked, reached or divided; the message says what is wrong and what to do.
+
+    `gate` is the one that the run fails.
+    """
+
+    def __init__(self, text: str, gate: str = "dataset_available") -> None:
+        super().__init__(text)
+        self.gate = gate
 
 
 class ToolRefused(M3Error):
@@ -49,6 +56,10 @@ class Conflict(M3Error):
 
 class StaleTranscript(Conflict):
     """Another replica of the role has written the next turn."""
+
+
+class PlaybookBroken(UserError):
+    """A defect of a role's playbook; the message names the role and the place. Trying again would not help."""
 
 
 class ReplayMismatch(M3Error):

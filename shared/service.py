@@ -61,8 +61,10 @@ def serve(name: Service, settings: Settings, run: Run, *, ready_at_once: bool = 
     """Run a service until it returns or is told to stop, and return the exit code of the process.
 
     Not 0 when `run` raised, when the bus could not be reached or was lost for good. With `ready_at_once=False` the
-    service itself calls `context.ready()`, for one that has a port of its own to open first.
+    service itself calls `context.ready()`, for one that has a port of its own to open first. Files that it writes are
+    closed to other users.
     """
+    os.umask(0o077)
     telemetry.setup(name, settings)
     try:
         return asyncio.run(serve_async(name, settings, run, ready_at_once=ready_at_once))

@@ -33,7 +33,8 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def bus_settings(tmp_path: Path, nats_server: NatsHandle) -> Settings:
     """For tests that need no object store."""
-    return Settings(home=tmp_path, nats_url=nats_server.url, ack_wait_seconds=3.0)
+    # No runner is up that could look at the files of a dataset.
+    return Settings(home=tmp_path, nats_url=nats_server.url, ack_wait_seconds=3.0, profile_seconds=0)
 
 
 @pytest.fixture
@@ -43,6 +44,7 @@ def settings(bus_settings: Settings, s3_server: Any) -> Settings:
         home=bus_settings.home,
         nats_url=bus_settings.nats_url,
         ack_wait_seconds=bus_settings.ack_wait_seconds,
+        profile_seconds=0,
         s3_endpoint=s3_server.endpoint,
         s3_access_key=s3_server.access_key,
         s3_secret_key=s3_server.secret_key,

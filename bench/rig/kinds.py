@@ -23,6 +23,17 @@ class Kind:
     """monai or nnunet for a segmentation."""
 
     @property
+    def folder(self) -> str:
+        """Below templates/."""
+        return {"monai": "segmentation", "nnunet": "nnunet"}.get(self.engine, self.template)
+
+    @property
+    def base(self) -> Json:
+        """What a configuration of this kind has in any case."""
+        lesions = {"task": "anomaly_detection", "every_structure": False, "score_map": True}
+        return lesions if self.template == "anomaly_detection" else {}
+
+    @property
     def name(self) -> str:
         labels = "" if self.template != "diagnosis" else " multi-label" if self.multi_label else " single-label"
         return f"{self.template} {self.dimensions}D{labels}{' ' + self.engine if self.engine else ''}"
@@ -36,7 +47,7 @@ class Kind:
 
     def workspace(self, folder: Path, made: Path, config: Json | None = None, threads: int = 1) -> Workspace:
         """A new one on data that lie in `made`; `config` is `small` where none is given."""
-        space = Workspace(folder, self.template, config or self.small(), threads, made / "data")
+        space = Workspace(folder, self.folder, config or self.small(), threads, made / "data")
         for name in ("train_index.jsonl", "label_map.json"):
             shutil.copy(made / name, folder / name)
         return space
@@ -61,8 +72,8 @@ class Kind:
             }
         if self.engine == "nnunet":
             settings = {"features": 4, "memory_gb": 0.1, "epochs": epochs, "iterations": 4, "save_seconds": 0}
-            return {"engine": "nnunet", "nnunet": settings, "training": training}
-        return {"engine": "monai", "model": {"width": 8, "levels": 3}, "training": training}
+            return {**self.base, "nnunet": settings, "training": {"train_seconds": None}}
+        return {**self.base, "model": {"width": 8, "levels": 3}, "training": training}
 
 
 KINDS: tuple[Kind, ...] = (

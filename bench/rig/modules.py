@@ -1,4 +1,4 @@
-"""The modules config, dataset and model of a template, in this process, for as long as they are needed."""
+"""The modules config, data and model of a template, in this process, for as long as they are needed."""
 
 import sys
 from collections.abc import Iterator
@@ -13,8 +13,14 @@ from bench.rig.workspace import TEMPLATES
 
 class Modules(NamedTuple):
     config: ModuleType
-    dataset: ModuleType
+    data: ModuleType
     model: ModuleType
+
+
+def dataset_module(folder: Path) -> ModuleType:
+    """The module of a template that makes its datasets."""
+    names = [name for name in ("cases", "data") if (folder / f"{name}.py").exists()]
+    return next(module for module in map(import_module, names) if hasattr(module, "build"))
 
 
 @contextmanager
@@ -23,7 +29,7 @@ def template(name: str) -> Iterator[Modules]:
     folder = TEMPLATES / name
     sys.path.insert(0, str(folder))
     try:
-        yield Modules(*(import_module(part) for part in Modules._fields))
+        yield Modules(import_module("config"), dataset_module(folder), import_module("model"))
     finally:
         sys.path.remove(str(folder))
         for key, module in list(sys.modules.items()):

@@ -14,26 +14,38 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.rig.modules import dataset_module
 from bench.rig.turns import begin
+from shared.training.cache import ArrayCache
 
 
 def settled() -> tuple[Any, Any, Any]:
     """Configuration without `auto`, training samples, network; modules of the template in the working directory."""
     import config
-    import dataset
     import model
 
+    dataset = dataset_module(Path.cwd())
     found = dataset.resolve(config.load("config.yaml"))
-    samples = dataset.build(found, "train")
+    # Preprocessed samples are kept, as the template keeps them.
+    cache = [ArrayCache(Path("cache"), "plain")] if hasattr(dataset, "images") else []
+    samples = dataset.build(found, "train", *cache)
     outputs = samples.vocabulary if hasattr(samples, "vocabulary") else len(samples.label_names)
     return found, samples, model.build(found, outputs)
 
 
 def trainer() -> None:
-    from transformers import Trainer, TrainingArguments
+    import images
+    from augment import Augment
+    from transformers import Trainer, TrainingArguments, default_data_collator
 
     config, samples, network = settled()
     wanted = config.training
+    augment = Augment(config.augmentation, images.whole(config.preprocess))
+
+    def augmented(items: Any) -> Any:
+        batch = default_data_collator(items)
+        return {**batch, "image": augment(batch["image"])}
+
     arguments = TrainingArguments(
         output_dir="checkpoints",
         num_train_epochs=wanted.epochs,
@@ -47,7 +59,7 @@ def trainer() -> None:
         disable_tqdm=True,
         seed=wanted.seed,
     )
-    ready = Trainer(model=network, args=arguments, train_dataset=samples)
+    ready = Trainer(model=network, args=arguments, train_dataset=samples, data_collator=augmented)
     begin()
     ready.train()
 

@@ -5,6 +5,7 @@ more. `python -m bench.rig.turns train.py ARGUMENTS` runs an unedited script so,
 own training begins; a script that calls `begin` itself needs no more. While it waits, nothing of it runs.
 """
 
+import functools
 import json
 import os
 import runpy
@@ -101,11 +102,14 @@ def medians(seconds: list[Seconds]) -> Seconds:
 
 def _run_script() -> None:
     """Patches what frameworks call when a training begins; imports of the script then find it so."""
+    import accelerate
     import transformers
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
-    for owner, name in ((transformers.Trainer, "train"), (nnUNetTrainer, "on_train_start")):
-        _before(owner, name, begin)
+    once = functools.cache(begin)
+    starts = (transformers.Trainer, "train"), (accelerate.Accelerator, "prepare"), (nnUNetTrainer, "on_train_start")
+    for owner, name in starts:
+        _before(owner, name, once)
     sys.argv = sys.argv[1:]
     runpy.run_path(sys.argv[0], run_name="__main__")
 

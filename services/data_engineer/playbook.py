@@ -1,160 +1,147 @@
-"""The Data Engineer's expert: look at the tree and its tables, decide on a layout, write the index script, run it."""
+"""The Data Engineer's expert: have the rules searched for, take those that explain the files, ask where two do."""
 
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast, get_args
+from collections.abc import Generator, Sequence
+from typing import Any
 
-from services.data_engineer.layout import Layout, folder_layout, single_class, table_layout
-from services.data_engineer.scripts import (
-    again_call,
-    index_call,
-    join_call,
-    no_labels_call,
-    report_call,
-    segmentation_call,
-)
+import yaml
+from pydantic import JsonValue
+
+from services.data_engineer.narrowing import limited
 from shared.agent.brief import Brief
-from shared.agent.calls import call, submit
-from shared.contracts.data import Handoff, PreparedDataset
+from shared.agent.calls import call, submit, text_of
+from shared.contracts.cases import Coverage, Proposal
+from shared.contracts.data import PreparedDataset
+from shared.contracts.questions import Option, Question
 from shared.contracts.runs import Claim, Infeasibility, WorkReturned
-from shared.contracts.tools import PreviewDirs, PreviewFiles, ToolResult
+from shared.contracts.tools import ProposeRules, ReadFiles, WriteFiles
 from shared.contracts.transcript import Call, Observation
-from shared.errors import UserError
+from shared.errors import DataUnusable, UserError
 
 Script = Generator[tuple[Call, ...], Observation, None]
-
-
-@dataclass
-class Attempts:
-    """What was tried so far, and which claims the scripts made."""
-
-    tried: list[str] = field(default_factory=list)
-    findings: list[Infeasibility] = field(default_factory=list)
-
-    def failed(self, name: str, result: ToolResult) -> None:
-        said = last_json(result)
-        problem = str(said.get("problem") or first_line(result.summary, result.data))
-        self.tried.append(f"{name}: {problem}")
-        if said.get("claim") in get_args(Claim):
-            claim = cast(Claim, said["claim"])
-            self.findings.append(Infeasibility(claim=claim, reason=problem, accounts=str(said["accounts"])))
+RULES = "dataset.yaml"
 
 
 def playbook(brief: Brief) -> Script:
-    """Preview, decide, run, submit. Without an index it ends in a claim that a probe confirms, or in a sentence."""
+    """Search, limit to what was asked for, submit. Without rules it ends in a claim that a probe confirms."""
     assert brief.planned is not None
-    plan, card = brief.planned.plan, brief.planned.card
     if brief.handed_back:
-        yield from again(brief, brief.handed_back)
-    seen = yield (call(PreviewDirs(path="/data")),)
-    if not seen.results[0].ok:
-        raise UserError(f"the dataset's folder could not be looked at: {first_line(seen.results[0].summary, {})}")
-    tree: Mapping[str, Any] = seen.results[0].data
-    attempts = Attempts()
-    if plan.task == "diagnosis":
-        tables = yield from read_tables(tree)
-        found = layouts(tree, tables, plan.dimensions, card.description)
-        for layout in found or single_class(tree, f"{card.description}\n{brief.requested.requirement}"):
-            yield from attempt(layout.layout, index_call(layout, brief), tree, attempts)
-        if not found and not attempts.findings:
-            yield from attempt("no layout of classes", no_labels_call(brief), tree, attempts)
-    elif plan.task == "report_generation":
-        yield from attempt("reports and their images", report_call(brief), tree, attempts)
-    else:
-        yield from attempt("pairs of image and mask", segmentation_call(brief, tree), tree, attempts)
-    yield from end(tree, attempts)
+        yield from again(brief.handed_back)
+    proposals = yield from search(brief, brief.planned.plan.labels)
+    best, notes = proposals[0], [proposals[0].says]
+    names = best.coverage.label_names
+    wanted = undecided(proposals, brief.answers) or limited(brief, best.coverage)
+    if isinstance(wanted, Question):
+        yield (submit("ask_person", wanted),)
+        raise UserError("a question was not accepted")
+    if wanted != names:
+        best = (yield from search(brief, wanted))[0]
+        if set(got := best.coverage.label_names) != set(wanted):
+            raise UserError(f"the rules could not be limited to {', '.join(wanted)}: they give {', '.join(got)}")
+        others = ", ".join(name for name in names if name not in wanted)
+        notes = [best.says, f"limited to {', '.join(wanted)}, as was asked; the dataset also has {others}"[:500]]
+    written = call(WriteFiles(files={RULES: as_yaml(best.rules)}, overwrite=True))
+    if claim := claim_of(best.coverage):
+        yield (written, submit("declare_infeasible", claim))
+    judged = yield (written, submit("submit_dataset", PreparedDataset(rules_path=RULES, notes=tuple(notes))))
+    raise UserError("the rules were not accepted: " + "; ".join(judged.notes))
 
 
-def read_tables(tree: Mapping[str, Any]) -> Generator[tuple[Call, ...], Observation, dict[str, Any]]:
-    """Path -> facts of the tables that the preview named."""
-    names = [str(name) for name in tree.get("tables", [])][:20]
-    if not names:
-        return {}
-    looked = yield (call(PreviewFiles(paths=tuple(f"/data/{name}" for name in names))),)
-    files = looked.results[0].data.get("files")
-    return {
-        path.removeprefix("/data/"): facts
-        for path, facts in (files if isinstance(files, dict) else {}).items()
-        if isinstance(facts, dict) and facts.get("columns")
-    }
-
-
-def attempt(name: str, script: Call, tree: Mapping[str, Any], attempts: Attempts) -> Script:
-    """Run an index script and submit what it made."""
-    ran = yield (script,)
-    if not ran.results[0].ok:
-        attempts.failed(name, ran.results[0])
-        return
-    submitted = yield (submit("submit_dataset", answer(last_json(ran.results[0]), tree)),)
-    attempts.tried.append(f"{name}: " + "; ".join(submitted.notes))
-
-
-def end(tree: Mapping[str, Any], attempts: Attempts) -> Script:
-    """Claim what the scripts found, and say so plainly where nothing is left to claim."""
-    for finding in attempts.findings:
-        evidence = {"levels": tree.get("levels", []), "tables": tree.get("tables", []), "tried": attempts.tried}
-        refused = yield (submit("declare_infeasible", finding.model_copy(update={"evidence": evidence})),)
-        attempts.tried.append(f"the claim {finding.claim} does not hold: " + "; ".join(refused.notes))
-    raise UserError("no index could be made of this dataset. " + "; ".join(attempts.tried))
-
-
-def again(brief: Brief, returned: WorkReturned) -> Script:
-    """The same index without the samples that were handed back, and everything else keeps its side.
-
-    Or, where the scorer asks for patients to be joined, the same samples split again.
-    """
-    samples = returned.evidence.get("samples")
-    leakage = returned.evidence.get("leakage")
-    pairs = leakage.get("pairs") if isinstance(leakage, dict) else None
-    pairs = pairs if isinstance(pairs, list) else []
-    wrong = {name: str(text) for name, text in samples.items()} if isinstance(samples, dict) else {}
-    across = [[str(item) for item in pair] for pair in pairs if isinstance(pair, list) and len(pair) == 3]
-    whose = f"{returned.sender} handed the dataset back: {returned.reason}"
-    merge = returned.evidence.get("merge")
-    merge = merge if isinstance(merge, list) else []
-    joined = [[str(item) for item in pair] for pair in merge if isinstance(pair, list) and len(pair) == 2]
-    if not wrong and not across and not joined:
-        raise UserError(f"{whose}. No sample is named that could be left out; look at the dataset and start a new run")
-    ran = yield (join_call(joined, brief) if joined else again_call(wrong, across),)
-    if not ran.results[0].ok:
-        said = last_json(ran.results[0]).get("problem") or first_line(ran.results[0].summary, ran.results[0].data)
-        raise UserError(f"{whose}. Its remedy leaves no index: {said}")
-    refused = yield (submit("submit_dataset", answer(last_json(ran.results[0]), {})),)
-    raise UserError(f"{whose}. With its remedy the index does not hold: {'; '.join(refused.notes)}")
-
-
-def layouts(tree: Mapping[str, Any], tables: Mapping[str, Any], dimensions: int, card: str) -> list[Layout]:
-    """Candidate layouts, the most plausible first: a table that the card names columns of outranks folders."""
-    by_table = table_layout(tree, dimensions, tables, card)
-    by_folder = folder_layout(tree, dimensions, tables, card)
-    found = [by_table, by_folder] if by_table and by_table.named_by_card else [by_folder, by_table]
-    return [layout for layout in found if layout is not None]
-
-
-def answer(report: Mapping[str, Any], tree: Mapping[str, Any]) -> PreparedDataset:
-    """The delivery, from what the index script told; what was left out is added from the index itself."""
-    left_out = {str(key): int(value) for key, value in dict(report.get("excluded", {})).items()}
-    oddities = [f"{count} x {reason}" for reason, count in sorted(left_out.items())]
-    previewed = list(tree.get("images", []))[:6]
-    return PreparedDataset(
-        handoff=Handoff(
-            layout=str(report.get("layout", "")),
-            geometry={"previewed": previewed} if previewed else {},
-            oddities=(*(str(item) for item in report.get("oddities", [])), *oddities),
+def search(brief: Brief, only: Sequence[str]) -> Generator[tuple[Call, ...], Observation, list[Proposal]]:
+    """Rules that explain the files, best first, limited to the names `only`; without any it ends in a claim."""
+    assert brief.planned is not None
+    plan = brief.planned.plan
+    searched = yield (
+        call(
+            ProposeRules(
+                task=plan.task,
+                dimensions=plan.dimensions,
+                only=tuple(only),
+                target=brief.requested.requirement[:500],
+                answers=brief.answers,
+            )
         ),
-        warnings=tuple(str(item) for item in report.get("warnings", [])),
+    )
+    result = searched.results[0]
+    if not result.ok and "proposals" not in result.data:
+        raise UserError(f"the rules could not be searched for: {result.summary[:1000]}")
+    listed = result.data.get("proposals")
+    proposals = [Proposal.model_validate(one) for one in (listed if isinstance(listed, list) else [])]
+    if not proposals:
+        yield from without_rules(brief, str(result.data.get("why") or result.summary))
+    return proposals
+
+
+def again(back: WorkReturned) -> Script:
+    """The rules without what was handed back: single cases by their ids, or a split that divides a patient."""
+    read = yield (call(ReadFiles(paths=(f"/workspace/{RULES}",))),)
+    rules = yaml.safe_load(text_of(read.results[0], f"/workspace/{RULES}"))
+    if not isinstance(rules, dict):
+        raise UserError(f"work came back ({back.reason}), and the rules that it was made by are gone")
+    samples = back.evidence.get("samples")
+    if isinstance(samples, dict) and samples:
+        rules["leave_out"] = {**rules.get("leave_out", {}), **{str(name): str(why) for name, why in samples.items()}}
+        note = f"{len(samples)} cases that were handed back are left out"
+    elif rules.get("split"):
+        del rules["split"]
+        note = f"the split of the dataset is not used: {back.reason}"
+    else:
+        gates = back.evidence.get("gates")
+        gate = next(iter(gates), "") if isinstance(gates, dict) else ""
+        raise DataUnusable(f"no rules can mend what came back: {back.reason}", gate or "dataset_lockable")
+    judged = yield (
+        call(WriteFiles(files={RULES: as_yaml(rules)}, overwrite=True)),
+        submit("submit_dataset", PreparedDataset(rules_path=RULES, notes=(note[:500],))),
+    )
+    raise UserError("the mended rules were not accepted: " + "; ".join(judged.notes))
+
+
+def undecided(proposals: Sequence[Proposal], answers: dict[str, str]) -> Question | None:
+    """The decision that only a person can take, if the best proposals differ in one."""
+    key = proposals[0].key
+    rivals = [one for one in proposals if key and one.key == key]
+    if len(rivals) < 2 or key in answers:
+        return None
+    return Question(
+        key=key,
+        text=f"The files support {len(rivals)} answers about equally. Which {key.replace('_', ' ')} is meant?",
+        options=tuple(Option(value=one.choice, says=one.says) for one in rivals),
     )
 
 
-def last_json(result: ToolResult) -> Mapping[str, Any]:
-    """What the script printed last."""
-    said = result.data.get("last_json")
-    return said if isinstance(said, dict) else {}
+def claim_of(coverage: Coverage) -> Infeasibility | None:
+    """The honest end where the rules explain the files and the files cannot bear a model."""
+    held = [name for name, many in coverage.counts.items() if many]
+    claim: Claim | None = None
+    if coverage.cases and coverage.patients == 1:
+        claim, reason = "one_patient", f"all {coverage.cases} cases belong to one patient: nothing can be held out"
+    elif coverage.cases and coverage.task == "diagnosis" and len(held) == 1:
+        claim, reason = "one_class", f"all {coverage.cases} cases have the one class {held[0]!r}"
+    if claim is None:
+        return None
+    evidence: dict[str, JsonValue] = {"counts": dict(coverage.counts), "patients": coverage.patients}
+    return Infeasibility(claim=claim, reason=reason, rules_path=RULES, evidence=evidence)
 
 
-def first_line(summary: str, data: Mapping[str, Any]) -> str:
-    """The cause of a failed script: the exception if one was parsed, else the head of the summary."""
-    trace = data.get("traceback")
-    if isinstance(trace, Mapping) and trace.get("message"):
-        return f"{trace.get('type', 'error')}: {trace['message']}"
-    return summary.strip().splitlines()[0]
+def without_rules(brief: Brief, why: str) -> Script:
+    """No rules explain the files: say what is so. What is not read is not supported; the rest is a claim."""
+    assert brief.planned is not None
+    profile = brief.planned.card.profile
+    evidence: dict[str, JsonValue] = {"search": why[:2000]}
+    claims: list[tuple[Claim, str]] = []
+    if profile and not profile.images:
+        claims.append(("no_images", "the dataset holds no image"))
+    unread = "; ".join(f"{what}: {remedy}" for what, remedy in profile.not_read.items()) if profile else ""
+    told = unread or f"no rules were found for these files, though they may hold what is to be learned. {why[:1200]}"
+    claims.append(("nothing_readable", "no image of the dataset can be read"))
+    claims.append(("one_patient", "all images belong to one patient: nothing can be held out"))
+    claims.append(("not_supported", f"not supported yet: {told}"))
+    claims.append(("no_targets", f"nothing in the files says what is to be learned: {why[:1500]}"))
+    tried: list[str] = []
+    for claim, reason in claims:
+        judged = yield (submit("declare_infeasible", Infeasibility(claim=claim, reason=reason, evidence=evidence)),)
+        tried += judged.notes
+    raise UserError(f"no rules explain these files ({why[:1000]}), and no honest end was confirmed: {'; '.join(tried)}")
+
+
+def as_yaml(rules: Any) -> str:
+    return str(yaml.safe_dump(rules, sort_keys=False, allow_unicode=True, width=110))

@@ -4,68 +4,53 @@ from pathlib import Path
 
 from services.data_engineer.check import check_dataset, check_infeasible
 from services.data_engineer.playbook import playbook
+from shared.agent.asking import ask_person
 from shared.agent.brief import Brief
 from shared.agent.role import Facts, Probe, Role, Submission
 from shared.contracts.base import Event, Ref, Spent
-from shared.contracts.data import DatasetPrepared, Handoff, IndexMeta, PreparedDataset
+from shared.contracts.cases import Coverage
+from shared.contracts.data import DatasetPrepared, PreparedDataset
 from shared.contracts.runs import Infeasibility, Infeasible
 from shared.contracts.state import RunState
 from shared.contracts.tools import (
-    CheckDataset,
-    CopyFiles,
     EditFiles,
-    ListFiles,
     PreviewDirs,
     PreviewFiles,
+    ProposeRules,
     ReadFiles,
     RunScript,
+    TryRules,
     ViewImage,
     WriteFiles,
 )
 
 
 def probe(answer: PreparedDataset, brief: Brief) -> Probe:
-    return Probe(
-        "verify_index",
-        ("--index", answer.index_path, "--meta", answer.meta_path),
-        exports=(answer.index_path, answer.meta_path),
-    )
+    exports = tuple(path for path in (answer.rules_path, answer.listed_path) if path)
+    return Probe("resolve_rules", (answer.rules_path, "--facts"), exports=exports)
 
 
 def claim_probe(answer: Infeasibility, brief: Brief) -> Probe:
     task = brief.planned.plan.task if brief.planned else "diagnosis"
-    accounts = (f"--accounts={answer.accounts}",) if answer.accounts else ()
-    return Probe("verify_infeasible", ("--claim", answer.claim, "--task", task, *accounts))
+    rules = (f"--rules={answer.rules_path}",) if answer.rules_path else ()
+    return Probe("verify_infeasible", ("--claim", answer.claim, "--task", task, *rules))
 
 
 def prepared(answer: PreparedDataset, facts: Facts, brief: Brief, state: RunState, spent: Spent) -> Event:
     exports = facts["exports"]
     assert isinstance(exports, dict)
-    meta = IndexMeta.model_validate(facts["meta"])
-    handoff = Handoff(
-        layout=answer.handoff.layout,
-        geometry={**answer.handoff.geometry, "measured": facts.get("geometry", {})},
-        oddities=answer.handoff.oddities,
-    )
     return DatasetPrepared.make(
         run_id=brief.run_id,
         sender="data_engineer",
         cause=brief.order,
-        index=Ref.model_validate(exports[answer.index_path]),
-        meta=meta,
-        counts=facts["counts"],
-        patients=facts["patients"],
-        handoff=handoff,
-        warnings=(*answer.warnings, *exclusions(meta)),
+        rules=Ref.model_validate(exports[answer.rules_path]),
+        listed=Ref.model_validate(exports[answer.listed_path]) if answer.listed_path else None,
+        # Examples name cases of all sides, and all services read events.
+        coverage=Coverage.model_validate(facts["coverage"]).model_copy(
+            update={"examples": (), "left_out_examples": {}}
+        ),
+        notes=answer.notes,
         spent=spent,
-    )
-
-
-def exclusions(meta: IndexMeta) -> tuple[str, ...]:
-    """What was left out and why, from the index itself: nobody has to remember to say it."""
-    return tuple(
-        f"left out, {meta.excluded_counts.get(reason, len(names))} x {reason}: {', '.join(names[:3])}"
-        for reason, names in sorted(meta.excluded.items())
     )
 
 
@@ -76,12 +61,11 @@ def infeasible(answer: Infeasibility, facts: Facts, brief: Brief, state: RunStat
 ROLE = Role(
     name="data_engineer",
     tools=(
+        ProposeRules,
+        TryRules,
         PreviewDirs,
         PreviewFiles,
-        CheckDataset,
-        ListFiles,
         ReadFiles,
-        CopyFiles,
         WriteFiles,
         EditFiles,
         RunScript,
@@ -92,6 +76,7 @@ ROLE = Role(
         Submission(
             tool="declare_infeasible", answer=Infeasibility, check=check_infeasible, event=infeasible, probe=claim_probe
         ),
+        ask_person("data_engineer"),
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,

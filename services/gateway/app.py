@@ -1,6 +1,7 @@
 """The HTTP interface: thin over the bus and the store. Whoever can append a fact may run next to it.
 
-Wrong input is a 422 with a sentence, an unknown name a 404, an unreachable bus or store a 503; never a traceback.
+Wrong input is a 422 with a sentence, an unknown name a 404, an unknown visitor a 401 and a missing right a 403, an
+unreachable bus, store or OpenID provider a 503; never a traceback.
 """
 
 import logging
@@ -15,8 +16,14 @@ from nats.errors import Error as NatsError
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from services.gateway import bodies, datasets, health, runs
+from services.gateway import answers, audit, bodies, datasets, erasures, health, runs, who
+from services.gateway.audit_log import Audit
+from services.gateway.door import Door, problem
+from services.gateway.identity import Identities, TurnedAway
 from services.gateway.parts import Parts
+from services.gateway.quiet import Quiet
+from services.gateway.signing import Signer
+from services.gateway.uploads import Uploads
 from shared.bus import Bus
 from shared.errors import NotFound, PermissionDenied, ServerUnfit, ToolBroken, Unavailable, UserError
 from shared.settings import Settings
@@ -24,6 +31,7 @@ from shared.store import Store
 
 log = logging.getLogger(__name__)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_EVERY_ADDRESS = ("", "0.0.0.0", "::")
 _UNREACHABLE = (NatsError, TimeoutError, ConnectionError, ServerUnfit, ToolBroken, Unavailable, PermissionDenied)
 
 
@@ -34,16 +42,22 @@ def create_app(bus: Bus, store: Store, settings: Settings) -> FastAPI:
         title="M3Builder",
         description="From one sentence to a trained, independently scored, packaged medical imaging model.",
         version="0.1.0",
+        docs_url=None,  # both pages run a foreign address's scripts
+        redoc_url=None,
     )
-    app.state.parts = Parts(bus, store, settings)
-    for part in (runs, datasets, health):
+    identities, visits, quiet = Identities(settings), Audit(settings), Quiet()
+    uploads, signer = Uploads(settings.home, settings.uploads_bytes), Signer.of(settings.signing_key)
+    app.state.parts = Parts(bus, store, settings, uploads, identities, visits, quiet, signer)
+    for part in (runs, answers, datasets, erasures, health, audit, who):
         app.include_router(part.router)
+    app.add_middleware(Door, settings=settings, identities=identities, audit=visits, quiet=quiet)
     host = urlsplit(settings.gateway_url).hostname or ""
-    if host in _LOOPBACK:
+    if host not in _EVERY_ADDRESS:
         # A page in the operator's browser must not reach us under a name of its own.
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK))
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*_LOOPBACK, *(() if host in _LOOPBACK else (host,))])
     app.add_exception_handler(UserError, _answer(422))
     app.add_exception_handler(NotFound, _answer(404))
+    app.add_exception_handler(TurnedAway, _turned_away)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     for unreachable in (
@@ -67,17 +81,23 @@ def _answer(status: int) -> Callable[[Request, Exception], Awaitable[JSONRespons
     return handle
 
 
+async def _turned_away(request: Request, error: Exception) -> JSONResponse:
+    away = cast(TurnedAway, error)
+    request.state.note = str(away)
+    return problem(away.status, str(away), away.hint)
+
+
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     faults = cast(RequestValidationError, error).errors()
     told = "; ".join(
         f"{'.'.join(str(step) for step in fault['loc'][1:]) or 'body'}: {fault['msg']}" for fault in faults
     )
-    return _problem(422, f"The request cannot be read: {told}.", "/docs describes every field.")
+    return _problem(422, f"The request cannot be read: {told}.", "/openapi.json describes every field.")
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:
     known = cast(HTTPException, error)
-    return _problem(known.status_code, f"{known.detail}.", "/docs lists what there is.")
+    return _problem(known.status_code, f"{known.detail}.", "/openapi.json lists what there is.")
 
 
 async def _unreachable(request: Request, error: Exception) -> JSONResponse:

@@ -2,12 +2,12 @@
 
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from shared.contracts.base import Ref
-from shared.store import FileEntry, FolderManifest, Store
+from shared.store import FolderManifest, Store
 
 CHUNK = 1 << 20
 BLOCK = 512
@@ -19,17 +19,22 @@ class FolderTar:
 
     files: tuple[tuple[tarfile.TarInfo, Ref], ...]
     links: tuple[tarfile.TarInfo, ...]
+    added: tuple[tuple[tarfile.TarInfo, bytes], ...]
 
     @classmethod
-    def of(cls, manifest: FolderManifest) -> "FolderTar":
+    def of(cls, manifest: FolderManifest, added: Mapping[str, bytes]) -> "FolderTar":
+        """`added` are further files, in the place of those of the same name."""
+        files = {name: entry for name, entry in sorted(manifest.files.items()) if name not in added}
         return cls(
-            tuple((_file(name, entry), entry.ref) for name, entry in sorted(manifest.files.items())),
-            tuple(_link(name, target) for name, target in sorted(manifest.links.items())),
+            tuple((_file(name, entry.ref.size, entry.mode), entry.ref) for name, entry in files.items()),
+            tuple(_link(name, target) for name, target in sorted(manifest.links.items()) if name not in added),
+            tuple((_file(name, len(content), 0o644), content) for name, content in added.items()),
         )
 
     @property
     def size(self) -> int:
-        files = sum(len(header(info)) + info.size + padding(info.size) for info, _ in self.files)
+        infos = [info for info, _ in (*self.files, *self.added)]
+        files = sum(len(header(info)) + info.size + padding(info.size) for info in infos)
         return files + sum(len(header(info)) for info in self.links) + 2 * BLOCK
 
     def stream(self, store: Store) -> Iterator[bytes]:
@@ -43,14 +48,16 @@ class FolderTar:
                     while chunk := file.read(CHUNK):
                         yield chunk
                 yield bytes(padding(info.size))
+        for info, content in self.added:
+            yield header(info) + content + bytes(padding(info.size))
         for info in self.links:
             yield header(info)
         yield bytes(2 * BLOCK)
 
 
-def _file(name: str, entry: FileEntry) -> tarfile.TarInfo:
+def _file(name: str, size: int, mode: int) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
-    info.size, info.mode = entry.ref.size, 0o755 if entry.mode & 0o100 else 0o644
+    info.size, info.mode = size, 0o755 if mode & 0o100 else 0o644
     return info
 
 

@@ -1,11 +1,15 @@
 """What goes in and out over HTTP. The contracts are used as they are wherever they fit."""
 
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shared.contracts.base import Ref
+from shared.contracts.base import Ref, Token
+from shared.contracts.erasure import Amount
+from shared.contracts.questions import Point, Question
 from shared.contracts.runs import Budget, RunSummary
+from shared.settings import Right
 
 
 class Body(BaseModel):
@@ -16,9 +20,12 @@ class NewRun(Body):
     """A request in plain words."""
 
     requirement: str = Field(examples=["I want to train a model for disease diagnosis using 3D CT images."])
-    core: str = Field("playbook", description="playbook, anthropic:<model>, openai:<model> or scripted:<transcript>")
+    core: str = Field("playbook", description="playbook, anthropic:<model> or openai:<model>")
     budget: Budget = Budget()
     seed: int = 0
+    dataset: str | None = Field(None, description="Id of the dataset to take; without it the Task Manager chooses.")
+    approvals: tuple[Point, ...] = Field((), description="Where a person is asked before the run goes on.")
+    unattended: bool = Field(False, description="Questions get their default; one without ends the run: needs_answer.")
 
 
 class RunCreated(Body):
@@ -27,7 +34,15 @@ class RunCreated(Body):
 
 class RunDetail(Body):
     summary: RunSummary
+    question: Question | None = Field(description="What the run waits for a person to say, at POST .../answers.")
     state: dict[str, Any] = Field(description="The fold over the run's events.")
+
+
+class NewAnswer(Body):
+    """To the open question of a run."""
+
+    key: str
+    value: str = Field(description="One of the question's options where it has a choice; a dataset's id; free words.")
 
 
 class CancelRun(Body):
@@ -59,6 +74,41 @@ class ArchiveLimits(Body):
     sent: int = Field(description="Bytes as they are sent.")
     unpacked: int = Field(description="Bytes of all files.")
     files: int
+
+
+class Login(Body):
+    """What a device authorization flow (RFC 8628) at the OpenID provider needs."""
+
+    issuer: str
+    client_id: str
+    scope: str
+
+
+class Me(Body):
+    name: str = Field(description="As it stands in runs and audit.")
+    rights: tuple[Right, ...]
+
+
+class NewErasure(Body):
+    """What to erase, everywhere and for good."""
+
+    ids: tuple[Token, ...] = Field((), description="Runs that have ended, and datasets.")
+    older_than_days: float | None = Field(
+        None, ge=0, description="Also every run that ended, and every archive that no dataset took, so long ago."
+    )
+    dry_run: bool = Field(True, description="Only tell what would go.")
+
+
+class Erasure(Body):
+    """What was erased (or would be), and what is left."""
+
+    ids: tuple[str, ...]
+    at: datetime
+    by: str
+    dry_run: bool
+    erased: dict[str, Amount] = Field(description="Place -> messages, objects or files there, and their bytes.")
+    archives: int = Field(description="That were sent and that no dataset took.")
+    left: tuple[str, ...] = Field(description="What stays, and why, in sentences.")
 
 
 class Artifact(Body):

@@ -1,19 +1,42 @@
 """What a person sends, looked at before anything is written. Every refusal says what to do instead."""
 
+import difflib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.gateway import folders
-from shared.contracts.base import Ref
+from services.gateway.bodies import NewRun
+from shared.contracts.base import Ref, new_run_id
 from shared.contracts.cards import parse_card
-from shared.contracts.runs import DataCard
-from shared.errors import UserError
+from shared.contracts.questions import Question
+from shared.contracts.runs import DataCard, RunRequested
+from shared.errors import NotFound, UserError
 from shared.models import make_core
 from shared.settings import Settings
 
 MAX_REQUIREMENT = 4000
+MAX_ANSWER = 4000
+
+
+def request(body: NewRun, core: str, who: str, known: Sequence[DataCard]) -> RunRequested:
+    """The fact that a new run begins with, asked by `who`; `core` was looked at."""
+    if body.unattended and body.approvals:
+        raise UserError("An approval needs somebody to give it: leave out either `approvals` or `unattended`.")
+    return RunRequested.make(
+        run_id=new_run_id(),
+        sender="gateway",
+        cause=None,
+        requirement=requirement(body.requirement),
+        core=core,
+        budget=body.budget,
+        seed=body.seed,
+        dataset=dataset(body.dataset, known) if body.dataset else None,
+        approvals=body.approvals,
+        unattended=body.unattended,
+        asked_by=who,
+    )
 
 
 def requirement(text: str) -> str:
@@ -29,9 +52,14 @@ def requirement(text: str) -> str:
 
 
 def core(name: str, environ: Mapping[str, str] = os.environ) -> str:
-    """`anthropic:` and `openai:` need a key, or the base URL of an endpoint of your own that asks for none."""
+    """A core that may be asked for over HTTP. `anthropic:` and `openai:` need a key, or the base URL of an endpoint of
+    your own that asks for none."""
     name = name.strip()
     kind, _, rest = name.partition(":")
+    if kind == "scripted":
+        raise UserError(
+            "A transcript is replayed on the machine of the system only: `m3builder run --core scripted:FILE`."
+        )
     if kind in ("anthropic", "openai") and rest:
         wanted = [f"{kind.upper()}_API_KEY", f"{kind.upper()}_BASE_URL"]
         if not any(environ.get(variable) for variable in wanted):
@@ -45,9 +73,45 @@ def core(name: str, environ: Mapping[str, str] = os.environ) -> str:
                 f"The core {name} would be told file names, tables and errors as they are. If its endpoint may have "
                 "them, set M3_MODEL_ENDPOINT=inside in the environment of `m3builder up`; or use the core `playbook`."
             )
-    # Building it reads a transcript through, and refuses what does not exist.
-    make_core(name)
+    make_core(name)  # refuses what does not exist
     return name
+
+
+def dataset(dataset_id: str, known: Sequence[DataCard]) -> str:
+    """The id of a registered dataset whose data are here. NotFound names those whose ids or names are like it."""
+    wish = dataset_id.strip()
+    card = next((one for one in known if one.dataset_id == wish), None)
+    if card is None:
+        spellings = {text.lower(): one.dataset_id for one in known for text in (one.name, one.dataset_id)}
+        near = difflib.get_close_matches(wish.lower(), spellings, n=5, cutoff=0.5)
+        told = f" Nearest: {', '.join(dict.fromkeys(spellings[text] for text in near))}." if near else ""
+        raise NotFound(f"There is no dataset {wish!r}.{told} `m3builder dataset list` shows all.")
+    if not card.here:
+        raise UserError(
+            f"Of the dataset {wish!r} only the description is registered. Add its data: "
+            "`m3builder dataset add DIR_OR_ARCHIVE --card FILE`."
+        )
+    return card.dataset_id
+
+
+def answer(question: Question, value: str, known: Sequence[DataCard]) -> str:
+    """The value as the question wants it. Letter case of an option does not matter."""
+    value = value.replace("\0", "").strip()
+    if not value:
+        raise UserError(f"The answer to {question.key} is empty.")
+    if len(value) > MAX_ANSWER:
+        raise UserError(f"The answer has {len(value)} characters; say it in at most {MAX_ANSWER}.")
+    if question.wants == "dataset":
+        return dataset(value, known)
+    if question.wants == "text" or value in question.values:
+        return value
+    alike = [option for option in question.values if option.lower() == value.lower()]
+    if len(alike) != 1:
+        offered = "; ".join(
+            f"{option.value} ({option.says})" if option.says else option.value for option in question.options
+        )
+        raise UserError(f"{value!r} is none of the options of {question.key}. They are: {offered}.")
+    return alike[0]
 
 
 def cards(card: str | dict[str, Any] | list[Any], path: str | None, here: bool, settings: Settings) -> list[DataCard]:

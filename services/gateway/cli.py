@@ -12,15 +12,16 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.gateway import cli_datasets, cli_report, cli_system, live
+from services.gateway import asking, cli_datasets, cli_forget, cli_package, cli_report, cli_system, live, questions
+from services.gateway.bodies import NewRun
 from services.gateway.client import Gateway
-from services.gateway.console import connect, err, out
+from services.gateway.console import connect, err, known, out
 from services.gateway.fetch import fetch_run, whole
 from services.gateway.guard import guard
 from services.gateway.summary import summary
 from services.gateway.trace_view import plain, render
-from services.gateway.waiting import waiting
 from shared.contracts.base import Event
+from shared.contracts.questions import POINTS, Point
 from shared.contracts.runs import Budget
 from shared.embedded.home import Home
 from shared.errors import M3Error, UserError
@@ -34,6 +35,9 @@ app = typer.Typer(
 )
 app.add_typer(cli_system.app)
 app.add_typer(cli_report.app)
+app.add_typer(cli_forget.app)
+app.add_typer(cli_package.app)
+app.add_typer(cli_package.keys, name="keys")
 app.add_typer(cli_datasets.app, name="dataset")
 
 DETACHED = 130
@@ -62,15 +66,40 @@ def run(
     ] = "playbook",
     seed: Annotated[int, typer.Option()] = 0,
     train_seconds: Annotated[float | None, typer.Option(help="Wall seconds that a training job may take.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="ID", help="The dataset to take; without it the Task Manager chooses.")
+    ] = None,
+    approve: Annotated[
+        str,
+        typer.Option(metavar="POINTS", help="Be asked before the run goes on: plan,split,release, or some of them."),
+    ] = "",
+    unattended: Annotated[
+        bool, typer.Option(help="Ask nobody: a question gets its default, one without ends the run.")
+    ] = False,
     detach: Annotated[bool, typer.Option(help="Print the run's id and return at once.")] = False,
 ) -> None:
-    """Ask for a model and follow the run. Ctrl-C detaches; the run goes on."""
+    """Ask for a model and follow the run; its questions are asked here. Ctrl-C detaches; the run goes on."""
     if train_seconds is not None and train_seconds <= 0:
         raise UserError("--train-seconds must be more than 0.")
-    if core.startswith("scripted:"):
-        core = f"scripted:{Path(core.removeprefix('scripted:')).absolute()}"
+    budget, points = Budget(train_seconds=train_seconds), _points(approve)
     with connect() as gateway:
-        run_id = gateway.request_run(requirement, core, seed, Budget(train_seconds=train_seconds))
+        if core.startswith("scripted:"):
+            from services.gateway.replay import replay  # the bus takes long to import
+
+            run_id = replay(
+                known(Settings()),
+                NewRun(
+                    requirement=requirement,
+                    core=f"scripted:{Path(core.removeprefix('scripted:')).absolute()}",
+                    seed=seed,
+                    budget=budget,
+                    dataset=dataset,
+                    approvals=points,
+                    unattended=unattended,
+                ),
+            )
+        else:
+            run_id = gateway.request_run(requirement, core, seed, budget, dataset, points, unattended)
         if detach:
             print(run_id)
             return
@@ -80,7 +109,7 @@ def run(
 
 @app.command()
 def watch(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
-    """Follow a run from its beginning. Ctrl-C detaches."""
+    """Follow a run from its beginning; its open question is asked here. Ctrl-C detaches."""
     with connect() as gateway:
         _follow(gateway, run_id)
 
@@ -106,14 +135,36 @@ def trace(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
 
 @app.command()
 def runs() -> None:
-    """All runs, the newest last."""
+    """All runs that you may see, the newest last."""
     with connect() as gateway:
         found = gateway.runs()
-    table = Table("run", "status", "stage", "level", "core", "request", box=None)
+    table = Table("run", "status", "stage", "level", "core", "by", "request", box=None)
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for one in found:
-        table.add_row(one.run_id, one.status, one.stage or "-", one.level, one.core, escape(one.requirement[:60]))
+        by, request = escape(one.asked_by or "-"), escape(one.requirement[:60])
+        table.add_row(one.run_id, one.status, one.stage or "-", one.level, one.core, by, request)
     out.print(table if found else 'No run yet. Start one: m3builder run "..."')
+    for one in found:
+        if one.question:
+            out.print(f"{one.run_id} asks: {one.question} (m3builder answer {one.run_id})", markup=False)
+
+
+@app.command()
+def answer(
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", show_default=False)] = None,
+    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", show_default=False)] = None,
+) -> None:
+    """Answer the question that a run waits for; without VALUE show it."""
+    with connect() as gateway:
+        if key and value:
+            out.print(f"{run_id}: {gateway.answer(run_id, key, value)}")
+            return
+        question = gateway.question(run_id)
+    if question is None:
+        out.print(f"{run_id} asks nothing just now.")
+    else:
+        print(f"{run_id} asks for {question.key}:\n{questions.whole(run_id, question, out.width)}")
 
 
 @app.command()
@@ -127,7 +178,9 @@ def cancel(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
 def fetch(run_id: Annotated[str, typer.Argument(metavar="RUN")], folder: Annotated[Path, typer.Argument()]) -> None:
     """Put package/, record.json and summary.txt of a run into a new folder."""
     if fetch_run(run_id, folder):
-        out.print(f"{folder}/package: `python predict.py INPUT... --output DIR` in there needs nothing of M3Builder")
+        out.print(
+            f"{folder}/package: m3builder predict {folder}/package INPUT --output DIR checks it and runs it alone"
+        )
     else:
         out.print(f"{folder}: the run made no package; summary.txt and record.json tell why")
         raise typer.Exit(1)
@@ -146,7 +199,7 @@ def _follow(gateway: Gateway, run_id: str) -> None:
 
     try:
         with guard(Home(Settings().home.absolute()), died):
-            view = live.follow(gateway.follow(run_id), out)
+            view = live.follow(gateway.follow(run_id), out, asking.asker(gateway, out))
     except KeyboardInterrupt:
         out.print(f"\ndetached; the run goes on: m3builder watch {run_id}")
         raise typer.Exit(DETACHED) from None
@@ -158,7 +211,14 @@ def _follow(gateway: Gateway, run_id: str) -> None:
 
 def _tell(events: Sequence[tuple[int, Event]]) -> None:
     print(summary(events, min(out.width, 110) if out.is_terminal else 110))
-    print(waiting(events), end="")
+    print(questions.waiting(events, out.width), end="")
+
+
+def _points(text: str) -> tuple[Point, ...]:
+    found = {point.strip() for point in text.split(",") if point.strip()}
+    if unknown := found - {*POINTS}:
+        raise UserError(f"--approve takes {', '.join(POINTS)}, not {', '.join(sorted(unknown))}.")
+    return tuple(point for point in POINTS if point in found)
 
 
 def _fail(error: Exception, code: int) -> NoReturn:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from services.gateway.console import connect, out, progress
-from services.gateway.dataset_check import examine, show
+from services.gateway.dataset_check import examine
 from services.gateway.upload import upload
 from shared.contracts.cards import parse_card
 from shared.contracts.runs import DataCard
@@ -65,14 +65,14 @@ def check(
 ) -> None:
     """Look at a dataset before anything is trained on it; needs no running system, and changes nothing.
 
-    Exit codes: 0 no errors, 1 errors found, 2 wrong input, 3 not checked (no sandbox works here).
+    Exit codes: 0 looked at, 1 nothing in it can be trained on, 2 wrong input, 3 not checked (no sandbox works here).
     """
     found = examine(folder.expanduser())
     if as_json:
         print(json.dumps(found, indent=1))
     else:
-        show(folder, found)
-    if found["errors"]:
+        out.print(escape(found["text"]), soft_wrap=True, highlight=False)
+    if not found["profile"]["tasks"]:
         raise typer.Exit(1)
 
 

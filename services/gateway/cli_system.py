@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.gateway.console import out
+from services.gateway.console import connect, known, out
 from shared.embedded.home import Home
 from shared.errors import UserError
 from shared.settings import Settings
@@ -28,7 +28,7 @@ def up(
     roots = [root.absolute() for root in data_root or []]
     with out.status("starting") as status:
         system = start(Settings(), roots, lambda text: status.update(text) if out.is_terminal else out.print(text))
-    out.print(f"up: {system.settings.gateway_url} (API: {system.settings.gateway_url}/docs)")
+    out.print(f"up: {system.settings.gateway_url}")
     out.print(f"home {system.home.root}, data roots {', '.join(str(root) for root in system.settings.data_roots)}")
 
 
@@ -80,6 +80,50 @@ def logs(
         subprocess.run(["tail", "-n", str(lines), "-F", str(log)], check=False)
     else:
         print(tail(log, lines))
+
+
+@app.command()
+def audit() -> None:
+    """Who asked, looked, downloaded and approved, the newest last: time, user, request, status, what was made or why
+    it was refused."""
+    with connect() as gateway:
+        for line in gateway.audit():
+            print(line["at"], line["who"] or "-", line["did"], line["status"], line.get("made") or line.get("note", ""))
+
+
+@app.command()
+def login() -> None:
+    """Log in at the gateway's OpenID provider, with a browser on this or another machine."""
+    from services.gateway.login import log_in
+
+    def tell(address: str, code: str) -> None:
+        out.print(f"Open {address} and agree to the code {code}.", highlight=False, soft_wrap=True)
+
+    settings = known(Settings())
+    with connect() as gateway:
+        log_in(settings, gateway.login(), tell)
+        me = gateway.me()
+    out.print(f"logged in as {me.name}; you may: {', '.join(me.rights)}", highlight=False, markup=False)
+
+
+@app.command()
+def logout() -> None:
+    """Forget the login on this machine."""
+    from services.gateway.login import log_out
+
+    log_out(Settings())
+    out.print("logged out")
+
+
+@app.command()
+def token() -> None:
+    """What the gateway wants of other programs, as `Authorization: Bearer TOKEN`. Whoever has it acts in your name."""
+    from services.gateway.login import Credentials
+
+    found = Credentials(known(Settings())).token()
+    if found is None:
+        raise UserError("There is none here: `m3builder up`, `m3builder login`, or set M3_GATEWAY_TOKEN.")
+    print(found)
 
 
 @app.command()

@@ -2,21 +2,27 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from services.gateway.bodies import Erasure, Login, Me
 from services.gateway.items import Item
+from services.gateway.login import Credentials
+from services.gateway.openid import certificates
 from services.gateway.record import Record
 from services.gateway.trace_model import Trace
 from shared.contracts.base import Ref
+from shared.contracts.questions import Point, Question
 from shared.contracts.runs import Budget, DataCard, RunFinished, RunSummary
-from shared.errors import M3Error, NotFound, UserError
+from shared.errors import M3Error, NotFound, Unavailable, UserError
+from shared.settings import Settings
 from shared.store.archive_rules import Limits
 
 RECONNECT_SECONDS = 60.0
+ERASE_SECONDS = 2 * 3600.0
 _FINISHED = RunFinished.model_fields["kind"].default
 
 
@@ -27,10 +33,17 @@ class Unreachable(M3Error):
 class Gateway:
     """Blocking. `close` it, or use it as a context manager."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, settings: Settings) -> None:
+        """Of the gateway at `gateway_url`, by the token of the settings or of the login there."""
+        self.url = settings.gateway_url
         # Own machine or cluster: a proxy from the environment has no business in between.
-        self._http = httpx.Client(base_url=url, timeout=httpx.Timeout(30, connect=3), trust_env=False)
+        self._http = httpx.Client(
+            base_url=self.url,
+            auth=Credentials(settings),
+            timeout=httpx.Timeout(30, connect=3),
+            trust_env=False,
+            verify=certificates(),
+        )
         self._heard_at = 0.0
 
     def __enter__(self) -> "Gateway":
@@ -42,8 +55,18 @@ class Gateway:
     def close(self) -> None:
         self._http.close()
 
-    def request_run(self, requirement: str, core: str = "playbook", seed: int = 0, budget: Budget | None = None) -> str:
-        body = {"requirement": requirement, "core": core, "seed": seed}
+    def request_run(
+        self,
+        requirement: str,
+        core: str = "playbook",
+        seed: int = 0,
+        budget: Budget | None = None,
+        dataset: str | None = None,
+        approvals: Sequence[Point] = (),
+        unattended: bool = False,
+    ) -> str:
+        body: dict[str, Any] = {"requirement": requirement, "core": core, "seed": seed, "unattended": unattended}
+        body |= {"dataset": dataset, "approvals": list(approvals)}
         if budget:
             body["budget"] = budget.model_dump(mode="json")
         return str(self._ask("POST", "/runs", json=body)["run_id"])
@@ -53,6 +76,35 @@ class Gateway:
 
     def run(self, run_id: str) -> RunSummary:
         return RunSummary.model_validate(self._ask("GET", f"/runs/{run_id}")["summary"])
+
+    def question(self, run_id: str) -> Question | None:
+        """What the run waits for a person to say."""
+        found = self._ask("GET", f"/runs/{run_id}")["question"]
+        return Question.model_validate(found) if found else None
+
+    def answer(self, run_id: str, key: str, value: str) -> str:
+        """The run's status afterwards. Raises UserError for a value that the question does not take."""
+        body = {"key": key, "value": value}
+        return str(self._ask("POST", f"/runs/{run_id}/answers", json=body)["status"])
+
+    def login(self) -> Login:
+        """How one logs in there. Raises NotFound for a gateway with a token of its own."""
+        return Login.model_validate(self._ask("GET", "/login", auth=None))
+
+    def me(self) -> Me:
+        """As whom one is known there."""
+        return Me.model_validate(self._ask("GET", "/me"))
+
+    def audit(self) -> Iterator[dict[str, Any]]:
+        """Every visit of the gateway, the oldest first."""
+        try:
+            with self._http.stream("GET", "/audit") as answer:
+                if answer.is_error:
+                    answer.read()
+                    _raise(answer)
+                yield from map(json.loads, answer.iter_lines())
+        except httpx.TransportError as error:
+            raise self._gone(error) from None
 
     def trace(self, run_id: str) -> Trace:
         return Trace.model_validate(self._ask("GET", f"/runs/{run_id}/trace"))
@@ -69,7 +121,9 @@ class Gateway:
             "here": here,
             "archive": archive.model_dump(mode="json") if archive else None,
         }
-        answer: dict[str, Any] = self._ask("POST", "/datasets", json=body)
+        # A runner looks at the files first.
+        timeout = httpx.Timeout(30, connect=3, read=900)
+        answer: dict[str, Any] = self._ask("POST", "/datasets", json=body, timeout=timeout)
         return answer
 
     def datasets(self) -> list[DataCard]:
@@ -83,6 +137,12 @@ class Gateway:
         headers = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
         timeout = httpx.Timeout(30, connect=3, read=60 + size / 4e6)
         return Ref.model_validate(self._ask("POST", "/archives", content=chunks, headers=headers, timeout=timeout))
+
+    def erase(self, ids: Sequence[str], older_than: float | None, dry_run: bool) -> Erasure:
+        """Of all runs and datasets named, and of all that is older than so many days; lasts as long as it takes."""
+        body = {"ids": list(ids), "older_than_days": older_than, "dry_run": dry_run}
+        timeout = httpx.Timeout(ERASE_SECONDS, connect=3)
+        return Erasure.model_validate(self._ask("POST", "/erasures", json=body, timeout=timeout))
 
     def record(self, run_id: str) -> Record:
         return Record.model_validate(self._ask("GET", f"/runs/{run_id}/artifacts/record"))
@@ -104,9 +164,11 @@ class Gateway:
                         turns.add((turn["role"], turn["number"]))
                     last = item.id or last
                     yield item
+                    # However long the caller took, as for a person's answer, was not the gateway's silence.
+                    self._heard_at = time.monotonic()
                     if item.kind == _FINISHED:
                         return
-            except (httpx.TransportError, Unreachable):
+            except (httpx.TransportError, Unreachable, Unavailable):
                 pass
             if time.monotonic() - self._heard_at > RECONNECT_SECONDS:
                 raise Unreachable(f"The gateway at {self.url} is gone. The run goes on: `m3builder watch {run_id}`.")

@@ -13,15 +13,15 @@ out, err = Console(), Console(stderr=True)
 
 
 def connect() -> Gateway:
-    return Gateway(gateway_url(Settings()))
+    return Gateway(known(Settings()))
 
 
-def gateway_url(settings: Settings) -> str:
-    """M3_GATEWAY_URL when it is set, else that of the system in the home folder."""
-    if "M3_GATEWAY_URL" in os.environ:
-        return settings.gateway_url
+def known(settings: Settings) -> Settings:
+    """With address and token of the system in the home folder, unless M3_GATEWAY_URL names another."""
     memory = Home(settings.home.absolute()).recall()
-    return memory.settings(settings).gateway_url if memory else settings.gateway_url
+    ours = memory.settings(settings) if memory else settings
+    elsewhere = "M3_GATEWAY_URL" in os.environ and settings.gateway_url != ours.gateway_url
+    return settings if elsewhere else ours
 
 
 def progress(what: str) -> Progress:

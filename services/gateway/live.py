@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,16 +15,16 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from services.gateway import questions
 from services.gateway.items import Item
-from services.gateway.summary import duration, one_metric, samples_in
-from services.gateway.waiting import reasons
+from services.gateway.summary import duration, looked_again, one_metric, samples_in
 from shared.contracts.base import Event
 from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.events import decode_event
 from shared.contracts.modules import ModuleAssembled
+from shared.contracts.questions import QuestionAnswered, QuestionAsked
 from shared.contracts.runs import (
     DatasetAdded,
-    DatasetNeeded,
     Infeasible,
     RoleFailed,
     RunFinished,
@@ -41,6 +41,7 @@ from shared.contracts.training import JobFinished, JobProgress, JobStarted, Trai
 class RunView:
     """What is known of a run so far. `feed` it in order; `line` tells what is worth a line of its own."""
 
+    width: int = 250
     events: list[tuple[int, Event]] = field(default_factory=list)
     state: RunState | None = None
     turns: dict[str, int] = field(default_factory=dict)
@@ -59,7 +60,8 @@ class RunView:
         self.state = fold(event.run_id, self.events[-1:], self.state)
         if isinstance(event, JobFinished):
             self.progress = None
-        return f"{self._clock(event.at)} {event.sender:<16} {_told(event)}"
+        more = looked_again(self.state) if isinstance(event, TaskPlanned) else ""
+        return f"{self._clock(event.at)} {event.sender:<16} {_told(event, self.width)}{more}"
 
     @property
     def holder(self) -> str:
@@ -107,26 +109,37 @@ def progress_line(progress: JobProgress) -> str:
     return ", ".join(words) or progress.text
 
 
-def follow(items: Iterable[Item], console: Console | None = None) -> RunView:
-    """Show a run until its items end; returns what was seen. Ctrl-C is the caller's to catch."""
+def follow(
+    items: Iterable[Item], console: Console | None = None, ask: Callable[[QuestionAsked], None] | None = None
+) -> RunView:
+    """Show a run until its items end; returns what was seen. Ctrl-C is the caller's to catch.
+
+    `ask` is given each question after it was told, with the terminal to itself.
+    """
     console = console or Console(file=sys.stdout)
-    view = RunView()
+    view = RunView(width=console.width)
+
+    def show(item: Item) -> QuestionAsked | None:
+        """The question that the item was, if it was one."""
+        if line := view.feed(item):
+            console.print(line, markup=False, highlight=False, soft_wrap=not console.is_terminal)
+        asked = view.state.question if view.state and item.kind == QuestionAsked.__name__ else None
+        if asked and not ask:
+            console.print(questions.how(asked.run_id, asked.question), markup=False, highlight=False, soft_wrap=True)
+        return asked
+
     if not console.is_terminal:
-        for line in _lines(items, view):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        for item in items:
+            show(item)
         return view
-    spinner = Spinner("dots")
-    with Live(console=console, refresh_per_second=8, transient=True, get_renderable=lambda: _render(view, spinner)):
-        for line in _lines(items, view):
-            console.print(line, markup=False, highlight=False)
-    return view
-
-
-def _lines(items: Iterable[Item], view: RunView) -> Iterator[str]:
-    for item in items:
-        line = view.feed(item)
-        if line:
-            yield line
+    spinner, coming = Spinner("dots"), iter(items)
+    while True:
+        # One display from question to question: an interrupt while one starts again would end as an error of its own.
+        with Live(console=console, refresh_per_second=8, transient=True, get_renderable=lambda: _render(view, spinner)):
+            asked = next((one for item in coming if (one := show(item)) and ask), None)
+        if asked is None or ask is None:
+            return view
+        ask(asked)
 
 
 def _render(view: RunView, spinner: Spinner) -> RenderableType:
@@ -152,16 +165,17 @@ def _render(view: RunView, spinner: Spinner) -> RenderableType:
     return Group(*rows)
 
 
-def _told(event: Event) -> str:
+def _told(event: Event, width: int) -> str:
     match event:
         case RunRequested():
             return f"asked: {event.requirement}"
         case TaskPlanned():
             return f"planned: {event.plan.task} on {event.card.name}, metric {event.plan.metric}"
         case DatasetPrepared():
-            return f"prepared the data: {_sizes(event.counts)}; patients {event.meta.grouping}"
+            found = event.coverage
+            return f"found {found.cases} cases of {found.patients} patients ({found.grouping}: {found.grouping_from})"
         case DatasetLocked():
-            return f"locked the test set ({event.patients.get('test', 0)} patients sealed)"
+            return f"locked: {_sizes(event.counts)}; {event.patients.get('test', 0)} patients sealed"
         case ModuleAssembled():
             return f"assembled {event.module.model}, loss {event.module.loss}"
         case JobStarted():
@@ -172,8 +186,10 @@ def _told(event: Event) -> str:
             return f"trained in {duration(event.seconds)}, {event.attempts} attempt(s)"
         case RunScored():
             return f"scored: {one_metric(event.metric)}; level {event.level}"
-        case DatasetNeeded():
-            return f"no registered dataset fits: {event.missing.need}\n{reasons(event)}"
+        case QuestionAsked():
+            return f"asks for {event.question.key}:\n{questions.told(event.question, width)}"
+        case QuestionAnswered():
+            return questions.answered(event)
         case DatasetAdded():
             return f"dataset {event.dataset_id} was added; the cards are looked at again"
         case Infeasible():

@@ -1,7 +1,8 @@
 """The record: the whole story of a run in one document, made from its events and transcripts alone.
 
 Of the Data Engineer, the one role that sees the whole dataset, it holds what was asked and not what came back: files
-that turn out to be test samples are named there before anybody knows that they are. Facts name none.
+that turn out to be test samples are named there before anybody knows that they are. Facts name none, unless it asked
+a person about one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +11,14 @@ from datetime import datetime
 from pydantic import Field, JsonValue
 
 from services.gateway.bodies import Body
+from services.gateway.questions import asked
 from services.gateway.trace import call_id
 from shared.contracts.base import AgentName, Ref, Spent
-from shared.contracts.data import DatasetLocked, Handoff, IndexMeta
+from shared.contracts.cases import Coverage
+from shared.contracts.data import DatasetLocked
 from shared.contracts.events import AnyEvent
 from shared.contracts.modules import ModuleAssembled
+from shared.contracts.questions import Question
 from shared.contracts.runs import DataCard, Level, RunFinished, RunRequested, TaskPlan
 from shared.contracts.scoring import RunScored
 from shared.contracts.state import fold
@@ -24,13 +28,10 @@ from shared.contracts.transcript import Observation, Turn
 _SEES_THE_TEST_SET: AgentName = "data_engineer"
 
 
-class RecordedIndex(Body):
+class RecordedRules(Body):
     ref: Ref
-    meta: IndexMeta
-    counts: dict[str, dict[str, int]]
-    patients: dict[str, int]
-    handoff: Handoff
-    warnings: tuple[str, ...]
+    coverage: Coverage
+    notes: tuple[str, ...]
 
 
 class RecordedTraining(Body):
@@ -38,6 +39,15 @@ class RecordedTraining(Body):
     seconds: float
     gpu_seconds: float
     notes: str
+
+
+class RecordedQuestion(Body):
+    """What a person was asked; `answer` is null where none came, or a dataset was added instead."""
+
+    question: Question
+    asked_by: str = Field(description="The role; the Task Manager for the keeper's, which are approvals.")
+    answer: str | None
+    by: str | None = Field(description="Who answered; `default` where nobody was there.")
 
 
 class RecordedJob(Body):
@@ -76,7 +86,7 @@ class Record(Body):
     request: RunRequested | None
     plan: TaskPlan | None
     card: DataCard | None
-    index: RecordedIndex | None
+    rules: RecordedRules | None
     lock: DatasetLocked | None
     module: ModuleAssembled | None
     hyper_parameters: dict[str, JsonValue] | None
@@ -84,6 +94,7 @@ class Record(Body):
     training: RecordedTraining | None
     package: Ref | None
     score: RunScored | None
+    questions: tuple[RecordedQuestion, ...]
     jobs: dict[str, RecordedJob]
     spent: Spent
     events: tuple[AnyEvent, ...]
@@ -94,18 +105,10 @@ def record(events: Sequence[tuple[int, AnyEvent]], entries: Mapping[AgentName, S
     """Pure. A run that is still going is recorded as far as it got; what there is not yet is null."""
     state = fold(events[0][1].run_id, events)
     planned, prepared, trained, finished = state.planned, state.prepared, state.trained, state.finished
-    index = prepared and RecordedIndex(
-        ref=prepared.index,
-        meta=prepared.meta,
-        counts=prepared.counts,
-        patients=prepared.patients,
-        handoff=prepared.handoff,
-        warnings=prepared.warnings,
-    )
+    rules = prepared and RecordedRules(ref=prepared.rules, coverage=prepared.coverage, notes=prepared.notes)
     training = trained and RecordedTraining(
         attempts=trained.attempts, seconds=trained.seconds, gpu_seconds=trained.gpu_seconds, notes=trained.notes
     )
-    package = (finished.package if finished else None) or (trained.package if trained else None)
     facts = tuple(event for _, event in events)
     return Record(
         run_id=state.run_id,
@@ -115,14 +118,23 @@ def record(events: Sequence[tuple[int, AnyEvent]], entries: Mapping[AgentName, S
         request=state.requested,
         plan=planned.plan if planned else None,
         card=planned.card if planned else None,
-        index=index,
+        rules=rules,
         lock=state.locked,
         module=state.assembled,
         hyper_parameters=trained.hyper_parameters if trained else None,
         validation=trained.validation if trained else None,
         training=training,
-        package=package,
+        package=state.package,
         score=state.scored,
+        questions=tuple(
+            RecordedQuestion(
+                question=one.event.question,
+                asked_by=one.event.sender,
+                answer=one.answer.value if one.answer else None,
+                by=one.answer.by if one.answer else None,
+            )
+            for one in asked(facts)
+        ),
         jobs=_jobs(facts),
         spent=finished.spent if finished else state.spent,
         events=facts,

@@ -10,7 +10,8 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response, Streami
 from services.gateway import bodies, checks
 from services.gateway.archive import FolderTar
 from services.gateway.feed import server_sent
-from services.gateway.parts import PROBLEMS, Known, Run, state_of, story_of
+from services.gateway.parts import PROBLEMS, Known, Run, Who, needs, state_of, story_of
+from services.gateway.provenance import added
 from services.gateway.record import Record, record
 from services.gateway.report.card import card
 from services.gateway.report.gather import gather
@@ -18,8 +19,8 @@ from services.gateway.report.page import POLICY, page
 from services.gateway.report.text import text
 from services.gateway.trace import trace
 from services.gateway.trace_model import Trace
-from shared.contracts.base import Ref, new_run_id
-from shared.contracts.runs import CancelRequested, RunRequested, RunSummary
+from shared.contracts.base import Ref
+from shared.contracts.runs import CancelRequested, RunSummary
 from shared.contracts.state import RunState
 from shared.contracts.transcript import Turn
 from shared.errors import NotFound, UserError
@@ -28,36 +29,31 @@ from shared.store import FolderManifest
 router = APIRouter(responses=PROBLEMS)
 
 
-@router.post("/runs", status_code=201, tags=["runs"])
-async def request_run(body: bodies.NewRun, parts: Known) -> bodies.RunCreated:
+@router.post("/runs", status_code=201, tags=["runs"], dependencies=needs("ask"))
+async def request_run(body: bodies.NewRun, parts: Known, who: Who, response: Response) -> bodies.RunCreated:
     """Ask for a model. The answer comes as events of the run."""
-    wanted, core = checks.requirement(body.requirement), checks.core(body.core)
-    run_id = new_run_id()
-    await parts.bus.append(
-        RunRequested.make(
-            run_id=run_id,
-            sender="gateway",
-            cause=None,
-            requirement=wanted,
-            core=core,
-            budget=body.budget,
-            seed=body.seed,
-        )
-    )
-    return bodies.RunCreated(run_id=run_id)
+    core = checks.core(body.core)
+    event = checks.request(body, core, who.name, await parts.bus.cards() if body.dataset else ())
+    await parts.bus.append(event)
+    response.headers["Location"] = f"/runs/{event.run_id}"
+    return bodies.RunCreated(run_id=event.run_id)
 
 
 @router.get("/runs", tags=["runs"])
-async def list_runs(parts: Known) -> list[RunSummary]:
-    """All runs, newest last."""
-    return sorted(await parts.bus.runs(), key=lambda run: run.run_id)
+async def list_runs(parts: Known, who: Who) -> list[RunSummary]:
+    """The visitor's runs, all of them for an operator; newest last."""
+    return sorted((run for run in await parts.bus.runs() if who.may_see(run.asked_by)), key=lambda run: run.run_id)
 
 
 @router.get("/runs/{run_id}", tags=["runs"])
 async def show_run(run_id: Run, parts: Known) -> bodies.RunDetail:
     """Where a run stands, folded from its events."""
     state = await state_of(parts, run_id)
-    return bodies.RunDetail(summary=state.summary(), state=state.model_dump(mode="json", exclude={"seen"}))
+    return bodies.RunDetail(
+        summary=state.summary(),
+        question=state.question.question if state.question and state.live else None,
+        state=state.model_dump(mode="json", exclude={"seen"}),
+    )
 
 
 @router.get("/runs/{run_id}/events", tags=["runs"], response_class=StreamingResponse)
@@ -94,7 +90,7 @@ async def cancel_run(run_id: Run, parts: Known, body: bodies.CancelRun | None = 
     return bodies.RunStatus(run_id=run_id, status=state.status)
 
 
-@router.get("/runs/{run_id}/transcript", tags=["runs"], response_class=PlainTextResponse)
+@router.get("/runs/{run_id}/transcript", tags=["runs"], response_class=PlainTextResponse, dependencies=needs("data"))
 async def get_transcript(run_id: Run, parts: Known) -> PlainTextResponse:
     """Every role's turns as JSON Lines, which the core `scripted:` replays."""
     _, entries = await story_of(parts, run_id)
@@ -112,6 +108,7 @@ async def get_trace(run_id: Run, parts: Known) -> Trace:
 async def get_report(
     run_id: Run,
     parts: Known,
+    who: Who,
     form: Annotated[Literal["text", "html", "card"], Query(alias="format")] = "text",
     wait: Annotated[float, Query(ge=0, le=600)] = 20,
 ) -> Response:
@@ -119,6 +116,8 @@ async def get_report(
 
     `html` has pictures of test cases, for which it waits at most `wait` seconds.
     """
+    if form != "card" and "data" not in who.rights:
+        raise parts.identities.lacks("data", who)
     facts = await gather(parts, run_id, wait if form == "html" else None)
     if form == "html":
         return HTMLResponse(page(facts), headers={"Content-Security-Policy": POLICY})
@@ -134,22 +133,27 @@ async def list_artifacts(run_id: Run, parts: Known) -> list[bodies.Artifact]:
     return [bodies.Artifact(name=name, ref=ref, url=f"/runs/{run_id}/artifacts/{name}") for name, ref in refs.items()]
 
 
-@router.get("/runs/{run_id}/artifacts/record", tags=["artifacts"])
+@router.get("/runs/{run_id}/artifacts/record", tags=["artifacts"], dependencies=needs("data"))
 async def get_record(run_id: Run, parts: Known) -> Record:
     """The whole story as one document, as far as the run got."""
     return record(*await story_of(parts, run_id))
 
 
 @router.get("/runs/{run_id}/artifacts/{name}", tags=["artifacts"], response_class=StreamingResponse)
-async def get_artifact(run_id: Run, name: str, parts: Known) -> StreamingResponse:
-    """`package.tar` is the delivered package as a tar; other artifacts come as they are stored."""
+async def get_artifact(run_id: Run, name: str, parts: Known, who: Who) -> StreamingResponse:
+    """`package.tar` is the delivered package as a tar, with its provenance; other artifacts come as they are stored."""
+    if name != "package.tar" and "data" not in who.rights:
+        raise parts.identities.lacks("data", who)
     refs = _artifacts(await state_of(parts, run_id))
     if name not in refs:
         raise NotFound(f"Run {run_id} has no {name}. It has: {', '.join((*refs, 'record'))}.")
     content = await asyncio.to_thread(parts.store.get_bytes, refs[name])
     if name != "package.tar":
         return StreamingResponse(iter([content]), media_type=refs[name].media_type)
-    tar = FolderTar.of(FolderManifest.decode(content))
+    manifest, told = FolderManifest.decode(content), card(await gather(parts, run_id))
+    events = await parts.bus.events(run_id)
+    more = await asyncio.to_thread(added, run_id, events, manifest, told, parts.store, parts.signer)
+    tar = FolderTar.of(manifest, more)
     return StreamingResponse(
         tar.stream(parts.store),
         media_type="application/x-tar",
@@ -161,10 +165,9 @@ async def get_artifact(run_id: Run, name: str, parts: Known) -> StreamingRespons
 
 
 def _artifacts(state: RunState) -> dict[str, Ref]:
-    package = (state.finished.package if state.finished else None) or (state.trained.package if state.trained else None)
     found = {
-        "package.tar": package,
+        "package.tar": state.package,
         "cases": state.scored.details if state.scored else None,
-        "index": state.prepared.index if state.prepared else None,
+        "rules": state.prepared.rules if state.prepared else None,
     }
     return {name: ref for name, ref in found.items() if ref}

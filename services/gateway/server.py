@@ -31,6 +31,8 @@ class _Server(uvicorn.Server):
 
 
 async def run(context: Context) -> None:
+    if not context.settings.gateway_token and not context.settings.oidc_issuer:
+        raise ServerUnfit("the gateway would let everybody in: set M3_GATEWAY_TOKEN or M3_OIDC_ISSUER")
     address = urlsplit(context.settings.gateway_url)
     config = uvicorn.Config(
         create_app(context.bus, context.store, context.settings),

@@ -1,8 +1,11 @@
 """The story of a run in a screen of text, told from its events alone."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from services.gateway.questions import asked
+from services.gateway.report.blocks import clean
 from shared.contracts.base import SEGMENTATIONS, Event
 from shared.contracts.runs import Candidate, TaskPlanned
 from shared.contracts.scoring import Metric, RunScored
@@ -17,7 +20,8 @@ def summary(events: Sequence[tuple[int, Event]], width: int = 110) -> str:
     if not events:
         return "No event yet."
     state = fold(events[0][1].run_id, events)
-    parts = [*_end(state), *_plan(state), *_split(state), *_model(state)]
+    answers = "; ".join(one.told for one in asked([event for _, event in events]) if one.answer)
+    parts = [*_end(state), ("Answers", answers), *_plan(state), *_split(state), *_model(state)]
     if state.scored:
         parts += _score(state.scored, masks=bool(state.planned and state.planned.plan.task in SEGMENTATIONS))
     parts += _rest(state)
@@ -55,19 +59,27 @@ def _end(state: RunState) -> Iterable[tuple[str, str]]:
     yield "Why", reason
     if state.infeasible:
         yield "Infeasible", state.infeasible.finding.reason
-    if state.needed and not end:
-        yield "Waiting for", f"{state.needed.missing.need}. Add it with `m3builder dataset add DIR --card FILE`."
+    if state.question and not end:
+        yield "Asks", clean(state.question.question.text)
 
 
 def _plan(state: RunState) -> Iterable[tuple[str, str]]:
     if not state.planned:
-        refused = state.needed.missing.refused if state.needed else ()
-        yield "Not taken", _refused(refused)
+        if state.question and state.question.question.wants == "dataset":
+            offered = state.question.question.options
+            yield "Not taken", _refused(Candidate(dataset_id=one.value, reason=one.says) for one in offered)
         return
     plan = state.planned.plan
-    yield "Dataset", f"{state.planned.card.name}: {plan.reason}"
+    yield "Dataset", f"{state.planned.card.name}{looked_again(state)}: {plan.reason}"
     yield "Not taken", _refused(plan.refused)
     yield "Plan", _plan_line(state.planned)
+
+
+def looked_again(state: RunState) -> str:
+    """What to add where a dataset is named: empty unless its files were looked at for this run."""
+    at = state.planned.card.looked_at if state.planned else None
+    again = at and state.requested and at > state.requested.at
+    return f" (its files had changed; they were looked at again at {at:%H:%M} UTC)" if again else ""
 
 
 def _refused(candidates: Iterable[Candidate]) -> str:
@@ -95,7 +107,9 @@ def _plan_line(planned: TaskPlanned) -> str:
 
 
 def _split(state: RunState) -> Iterable[tuple[str, str]]:
-    counts = state.locked or state.prepared
+    if state.prepared:
+        yield "Cases", clean("; ".join(state.prepared.notes))
+    counts = state.locked
     if counts:
         for split in ("train", "val", "test"):
             if split in counts.counts:
@@ -104,15 +118,22 @@ def _split(state: RunState) -> Iterable[tuple[str, str]]:
                 patients = counts.patients.get(split, 0)
                 text = f"{samples_in(classes)} samples of {patients} patients"
                 yield f"  {split}", f"{text} ({by_class})" if by_class else text
-    if state.prepared:
-        meta = state.prepared.meta
-        yield "Patients", f"{meta.grouping}: {meta.grouping_from}; split {meta.split_from}"
-        excluded = ", ".join(f"{reason} {number}" for reason, number in meta.excluded_counts.items() if number)
-        yield "Left out", excluded
     if state.locked:
+        known = state.locked.facts
+        yield "Patients", f"{known.grouping}: {known.grouping_from}; split {known.split_from}"
+        yield "Left out", ", ".join(f"{number} x {reason}" for reason, number in left_out_of(state).items())
         checks = ", ".join(f"{name} {number}" for name, number in state.locked.leakage.checks.items())
         yield "Leakage", f"{checks}; locked {state.locks} time{'s' if state.locks > 1 else ''}"
         yield "", " ".join(state.locked.leakage.notes)
+
+
+def left_out_of(state: RunState) -> dict[str, int]:
+    """Reason -> files, rows or cases that are no case: by the rules, and when they were read."""
+    found = Counter(state.prepared.coverage.left_out if state.prepared else {})
+    intakes = [job for job in state.jobs_done.values() if job.job == "intake" and job.outcome == "ok"]
+    if intakes and isinstance(read := intakes[-1].metrics.get("left_out"), dict):
+        found.update({str(reason): many for reason, many in read.items() if isinstance(many, int)})
+    return {reason: many for reason, many in found.items() if many}
 
 
 def _model(state: RunState) -> Iterable[tuple[str, str]]:
@@ -164,6 +185,7 @@ def _score(scored: RunScored, masks: bool) -> Iterable[tuple[str, str]]:
         "Level",
         f"{scored.level} (scored {_counted(scored.scorings, 'time')}, locked {_counted(scored.locks, 'time')})",
     )
+    yield "Rests on", " ".join(scored.rests_on)
 
 
 def _structures(per_class: Mapping[str, Mapping[str, float]]) -> Iterable[tuple[str, str]]:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from services.gateway.trace_model import CallTrace, Handoff, JobTrace, Open, Share, Trace, TurnTrace
 from shared.contracts.base import AgentName, Event
+from shared.contracts.questions import QuestionAsked
 from shared.contracts.runs import RoleFailed
 from shared.contracts.state import RunState, fold
 from shared.contracts.tools import TOOLS, StartTraining, ToolResult
@@ -149,6 +150,12 @@ class _Walk:
                 return later
         return len(self.steps)
 
+    @staticmethod
+    def _goes_on(event: Event, turn: Turn) -> bool:
+        """Is this the question for more budget, after whose answer the role went on where it stopped?"""
+        asks = isinstance(event, QuestionAsked) and event.question.wants == "approval"
+        return asks and turn.at > event.at
+
     def _turns(self) -> None:
         self.turns: dict[tuple[str, int], list[tuple[Turn, TurnTrace]]] = {}
         self.asked: dict[str, tuple[str, int, datetime, float]] = {}
@@ -162,6 +169,8 @@ class _Walk:
                 if entry is None:
                     continue
                 answer = self._answer(role, step)
+                while answer < len(self.steps) and self._goes_on(self.steps[answer].event, entry):
+                    answer = self._answer(role, answer + 1)
                 told = after if isinstance(after, Observation) and after.event is None else None
                 answered = answer < len(self.steps) and not isinstance(self.steps[answer].event, RoleFailed)
                 accepted = self.steps[answer].event.at if told is None and answered else None

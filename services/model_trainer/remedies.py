@@ -8,7 +8,7 @@ from typing import Any
 from shared.agent.calls import call
 from shared.contracts.tools import EditFiles
 from shared.contracts.transcript import Call
-from shared.trainkit.failures import Known
+from shared.training.failures import Known
 
 Config = Mapping[str, Any]
 Changes = dict[str, object]
@@ -23,7 +23,7 @@ def remedy(known: Known, config: Config, times: int) -> Changes:
     """What to change after this failure has come `times` times; nothing when it is beyond the playbook."""
     if times > MOST:
         return {}
-    on_nnunet = config.get("engine") == "nnunet"
+    on_nnunet = "nnunet" in config
     match known.name:
         case "memory" | "gpu_memory" | "dead_worker" if on_nnunet:
             return less_nnunet(config)
@@ -49,7 +49,7 @@ def remedy(known: Known, config: Config, times: int) -> Changes:
         case "dice_zero":
             share = _number(config, "sampling", "foreground")
             return {"sampling.foreground": FOREGROUND} if share and share < FOREGROUND else {}
-        case "stale_preprocessing" | "checkpoint" if "engine" in config and times == 1:
+        case "stale_preprocessing" | "checkpoint" if on_nnunet and times == 1:
             return {"nnunet.start_over": True}
     return {}
 

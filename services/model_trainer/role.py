@@ -4,6 +4,7 @@ from pathlib import Path
 
 from services.model_trainer.check import check_training
 from services.model_trainer.playbook import playbook
+from shared.agent.asking import ask_person
 from shared.agent.brief import Brief
 from shared.agent.returning import return_work
 from shared.agent.role import Facts, Probe, Role, Submission
@@ -61,6 +62,7 @@ ROLE = Role(
     submissions=(
         Submission(tool="submit_training", answer=FinishedTraining, check=check_training, event=finished, probe=probe),
         return_work("model_trainer"),
+        ask_person("model_trainer"),
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,

@@ -10,7 +10,7 @@ from shared.agent.calls import call, set_keys, submit, text_of
 from shared.agent.returning import faulty_samples, hand_back
 from shared.contracts.base import TaskKind
 from shared.contracts.modules import AssembledModule
-from shared.contracts.tools import CopyFiles, ReadFiles
+from shared.contracts.tools import CopyFiles, ReadFiles, WriteFiles
 from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
 
@@ -31,17 +31,23 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     """Copy the template, set its configuration and submit. What does not pass goes back to the template's own
     automatic choice; after that the reason is the end."""
     assert brief.planned is not None and brief.locked is not None
-    task = brief.planned.plan.task
+    template, name, fitted = TEMPLATES[brief.planned.plan.task]
+    environment = f"{WORK}/environment.json"
+    if fitted is segmentation and brief.train_seconds >= NNUNET_SECONDS:
+        looked = yield (call(ReadFiles(paths=(environment,))),)
+        if as_object(text_of(looked.results[0], environment)).get("gpus"):
+            template, name, fitted = "nnunet", "config.yaml", nnunet
     looked = yield (
-        call(CopyFiles(source=f"/templates/{task}", destination=WORK)),
-        call(ReadFiles(paths=(f"{WORK}/config.yaml", f"{WORK}/plan.json", f"{WORK}/environment.json"))),
+        call(CopyFiles(source=f"/templates/{template}", destination=WORK)),
+        call(ReadFiles(paths=(f"{WORK}/{name}", environment))),
     )
     copied, read = looked.results
     if not copied.ok:
         raise UserError(f"the template could not be copied: {copied.summary}")
-    measured = geometry(text_of(read, f"{WORK}/plan.json"))
-    fit = FITS[task](brief, measured, as_object(text_of(read, f"{WORK}/environment.json")))
-    edits, config = set_keys("config.yaml", text_of(read, f"{WORK}/config.yaml"), fit.keys)
+    fit = fitted(brief, brief.locked.facts.measured, as_object(text_of(read, environment)))
+    edits, config = set_keys("config.yaml", text_of(read, f"{WORK}/{name}"), fit.keys)
+    if name != "config.yaml":
+        edits = [call(WriteFiles(files={"config.yaml": config}, overwrite=True))]
     judged = yield (*edits, submit("submit_module", fit.module))
     if samples := faulty_samples("\n".join(judged.notes)):
         judged = yield (hand_back(samples, "the module cannot be fed"),)
@@ -58,17 +64,24 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
 def diagnosis(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]) -> Fit:
     assert brief.planned is not None
     plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
-    shape = input_shape(measured, plan.dimensions, gpu)
+    shape = input_shape(measured, dimensions_of(brief), gpu)
     width = 64 if gpu else 16
     module = AssembledModule(
         template=plan.task,
-        model=f"resnet10, width {width}, {plan.dimensions}D",
+        model=f"resnet10, width {width}, {dimensions_of(brief)}D",
         loss="cross-entropy with balanced class weights",
         augmentation="flips where allowed, small rotation, scale, shift and intensity",
-        input_shape=(1, *shape),
+        input_shape=(channels_of(measured), *shape),
     )
-    keys = {"input_shape": list(shape), "metric": plan.metric, "width": width}
-    return Fit(keys, {"input_shape": "auto"}, module)
+    modality = augmented_as(measured, plan.modality)
+    keys = {
+        "input_shape": list(shape),
+        "channels": channels_of(measured),
+        "metric": plan.metric,
+        "width": width,
+        "modality": modality,
+    }
+    return Fit(keys, {"input_shape": "auto", "channels": "auto"}, module)
 
 
 NNUNET_SECONDS = 7200
@@ -80,15 +93,13 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     time: on a CPU an image gets a thousand voxels for each core and second."""
     assert brief.planned is not None
     plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
-    engine = "nnunet" if gpu and brief.train_seconds >= NNUNET_SECONDS else "monai"
     threads = int(machine.get("cpu_threads", 2))
     image = 16_000_000 if gpu else int(min(2_000_000, max(200_000, 1000 * threads * brief.train_seconds)))
     patch = 2**21 if gpu else 2**18 if int(machine.get("memory_mb", 8192)) >= 4096 else 2**17
     width, units, batch = (32, 2, 2) if gpu else (16, 0, 1)
     intensity = intensity_of(measured, plan.modality)
     keys = {
-        "engine": engine,
-        "dimensions": plan.dimensions,
+        "dimensions": dimensions_of(brief),
         "max_voxels": image,
         "patch_voxels": min(patch, image),
         "intensity": intensity,
@@ -97,14 +108,13 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
         "batch_size": batch,
         "metric": plan.metric,
     }
-    network = f"MONAI UNet (SegResNet with a GPU and the time for it), width {width}, {plan.dimensions}D"
     lesions = plan.task == "anomaly_detection"
     module = AssembledModule(
-        template=plan.task,
-        model="nnU-Net v2 as it plans itself" if engine == "nnunet" else network,
+        template="segmentation",
+        model=f"MONAI UNet (SegResNet with a GPU and the time for it), width {width}, {dimensions_of(brief)}D",
         loss=f"{'overlap with the lesions that a batch has' if lesions else 'Dice'} and cross-entropy",
         augmentation="small rotation, scale and intensity; flips only where no structure has a side",
-        input_shape=(1, *patch_shape(measured, plan.dimensions, min(patch, image))),
+        input_shape=(channels_of(measured), *patch_shape(measured, dimensions_of(brief), min(patch, image))),
         notes=(
             f"intensity {intensity}; images of up to {image} voxels, patches of up to {min(patch, image)}; the "
             "template settles spacing and patch from the training images, the input shape here is an estimate"
@@ -113,8 +123,28 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     return Fit(keys, {"intensity": "auto", "dimensions": "auto"}, module)
 
 
-AIR, GREY = -100.0, 255.0
-"""Images in Hounsfield units reach below the first; images saved as pictures end at the second."""
+def nnunet(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]) -> Fit:
+    """nnU-Net plans everything but what the task and the profile say."""
+    assert brief.planned is not None
+    plan, lesions = brief.planned.plan, brief.planned.plan.task == "anomaly_detection"
+    keys = {
+        "task": plan.task,
+        "every_structure": not lesions,
+        "score_map": lesions,
+        "configuration": "2d" if dimensions_of(brief) == 2 else "3d_fullres",
+        "modality": "ct" if in_hounsfield(measured, plan.modality) else "auto",
+    }
+    module = AssembledModule(
+        template="nnunet",
+        model="nnU-Net v2 as it plans itself",
+        loss="Dice and cross-entropy at each resolution",
+        augmentation="nnU-Net's own; mirrored only where no structure has a side",
+        input_shape=(channels_of(measured), *patch_shape(measured, dimensions_of(brief), 2**21)),
+        notes="the plan is made from the training images and stands in plans.json; the input shape is an estimate",
+    )
+    return Fit(keys, {"modality": "auto", "configuration": "auto"}, module)
+
+
 LEARNED_BY = ("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4")
 """Figures by which the report template can choose weights; a plan with another one has them chosen by the first."""
 MOST_VIEWS = 4
@@ -124,17 +154,18 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
     """Each view goes through the encoder by itself, so that time and memory grow with their number."""
     assert brief.planned is not None
     plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
-    views, files = views_of(measured, plan.dimensions)
-    shape = input_shape(measured, plan.dimensions, gpu)
-    if not gpu and plan.dimensions == 2:
+    views = views_of(measured)
+    shape = input_shape(measured, dimensions_of(brief), gpu)
+    if not gpu and dimensions_of(brief) == 2:
         shape = tuple(min(128, edge) for edge in shape)
     metric = plan.metric if plan.metric in LEARNED_BY else LEARNED_BY[0]
     width, hidden, layers, heads, batch = (32, 512, 4, 8, 16) if gpu else (16, 128, 2, 4, 8)
-    if gpu and plan.dimensions == 3:
+    if gpu and dimensions_of(brief) == 3:
         batch = max(2, 8 // views)
     keys = {
         "input_shape": list(shape),
-        "files": files,
+        "channels": channels_of(measured),
+        "modality": augmented_as(measured, plan.modality),
         "most": views,
         "metric": metric,
         "width": width,
@@ -145,22 +176,29 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
     }
     module = AssembledModule(
         template=plan.task,
-        model=f"resnet10 of width {width}, {plan.dimensions}D, and a GPT-2 of {layers} layers with {hidden} channels",
+        model=f"resnet10 of width {width}, {dimensions_of(brief)}D; GPT-2 of {layers} layers with {hidden} channels",
         loss="cross-entropy of the next word, with earlier words hidden at times, and of which telling words come",
         augmentation="small rotation, scale, shift and intensity; mirrored only where no report names a side",
-        input_shape=(views, *shape),
+        input_shape=(views * channels_of(measured), *shape),
         notes=f"weights are chosen by {metric}"
         + ("" if metric == plan.metric else f", which stands in for {plan.metric}"),
     )
-    return Fit(keys, {"input_shape": "auto", "files": "auto", "most": "auto"}, module)
+    return Fit(keys, {"input_shape": "auto", "channels": "auto", "most": "auto"}, module)
 
 
-FITS: dict[TaskKind, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]] = {
-    "diagnosis": diagnosis,
-    "organ_segmentation": segmentation,
-    "anomaly_detection": segmentation,
-    "report_generation": reports,
+TEMPLATES: dict[TaskKind, tuple[str, str, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]]] = {
+    "diagnosis": ("diagnosis", "config.yaml", diagnosis),
+    "organ_segmentation": ("segmentation", "config.yaml", segmentation),
+    "anomaly_detection": ("segmentation", "lesions.yaml", segmentation),
+    "report_generation": ("report_generation", "config.yaml", reports),
 }
+"""Task -> folder below /templates, the configuration of it to begin with, and how that is fitted."""
+
+
+def dimensions_of(brief: Brief) -> int:
+    """What the cases are, whatever the plan says."""
+    assert brief.locked is not None
+    return brief.locked.facts.dimensions
 
 
 def as_object(text: str) -> Mapping[str, Any]:
@@ -172,40 +210,52 @@ def as_object(text: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def geometry(plan: str) -> Mapping[str, Any]:
-    """What the Data Engineer measured, from the text of the plan that lies in the workspace."""
-    found: Any = as_object(plan)
-    for key in ("handoff", "geometry", "measured"):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
-
 def common_size(measured: Mapping[str, Any]) -> list[int]:
-    """Edges of the most common image, as stored; empty when nothing was measured."""
-    sizes = measured.get("image_sizes", {})
-    common = max(sizes, key=lambda size: sizes[size]) if sizes else ""
-    return [int(part) for part in str(common).replace("*", "x").split("x") if part.strip().isdigit()]
+    """Edges (x, y, z or width, height) of the median image; empty when nothing was measured."""
+    shape = measured.get("shape")
+    edges = shape.get("median") if isinstance(shape, Mapping) else None
+    return [round(edge) for edge in edges] if isinstance(edges, list | tuple) else []
+
+
+def in_hounsfield(measured: Mapping[str, Any], modality: str) -> bool:
+    """Whether the values of most images are Hounsfield units: they look so, or the plan says CT and they may be so.
+    CT that was cropped to the body holds no air, by which it would be known."""
+    if float(measured.get("hu") or 0) > 0.5:
+        return True
+    spread = (measured.get("percentiles") or {}).get("all")
+    if modality.strip().lower() != "ct" or not isinstance(spread, list | tuple) or len(spread) != 3:
+        return False
+    return bool(-2000 < spread[0] < -10 and spread[2] < 4000)
 
 
 def intensity_of(measured: Mapping[str, Any], modality: str) -> str:
-    """How the template is to take grey values. CT keeps its scale where the values are Hounsfield units: they reach far
-    below zero, and no image ends where grey values do while others go on."""
-    kind = {"ct": "ct", "mr": "zscore", "mri": "zscore"}.get(modality.strip().lower(), "auto")
-    found = measured.get("intensity")
-    if kind != "ct" or not isinstance(found, Mapping) or not {"min", "max", "lowest_maximum"} <= found.keys():
-        return kind
-    low, high, lowest = (float(found[key]) for key in ("min", "max", "lowest_maximum"))
-    return "zscore" if low > AIR or lowest <= GREY < high / 2 else "ct"
+    """How the template is to take grey values: CT keeps its scale where the values are Hounsfield units."""
+    if in_hounsfield(measured, modality):
+        return "ct"
+    return "zscore" if modality.strip().lower() in ("ct", "mr", "mri") else "auto"
 
 
-def views_of(measured: Mapping[str, Any], dimensions: int) -> tuple[int, str]:
-    """How many views of a case are looked at, and what several files of a case are: `views` or `slices` of one scan."""
-    files, kinds = measured.get("files_per_sample", {}), measured.get("extensions", {})
-    usual = int(files.get("median", 1)) if isinstance(files, Mapping) else 1
-    volumes = isinstance(kinds, Mapping) and bool(kinds) and all(str(kind).startswith(".nii") for kind in kinds)
-    if dimensions == 3 and not volumes and usual > MOST_VIEWS:
-        return 1, "slices"
-    return max(1, min(MOST_VIEWS, usual)), "views"
+def augmented_as(measured: Mapping[str, Any], modality: str) -> str:
+    """The template's name of a modality, by which it augments."""
+    names = {"mri": "mr", "mr": "mr", "x-ray": "xray", "radiograph": "xray", "ultrasound": "ultrasound"}
+    return "ct" if in_hounsfield(measured, modality) else names.get(modality.strip().lower(), "auto")
+
+
+def views_of(measured: Mapping[str, Any]) -> int:
+    """How many views of a case are looked at."""
+    return min(MOST_VIEWS, most_common(measured.get("views")))
+
+
+def channels_of(measured: Mapping[str, Any]) -> int:
+    """How many channels most images have."""
+    return most_common(measured.get("channels"))
+
+
+def most_common(counts: Any) -> int:
+    """The number (as text) that most cases have, of equals the larger; 1 where nothing was measured."""
+    if not isinstance(counts, Mapping) or not counts:
+        return 1
+    return max(1, *(int(number) for number, cases in counts.items() if cases == max(counts.values())))
 
 
 def patch_shape(measured: Mapping[str, Any], dimensions: int, voxels: int) -> tuple[int, ...]:
@@ -225,14 +275,10 @@ def patch_shape(measured: Mapping[str, Any], dimensions: int, voxels: int) -> tu
 
 def input_shape(measured: Mapping[str, Any], dimensions: int, gpu: bool) -> tuple[int, ...]:
     """(D, H, W) or (H, W): near the images' own size, no larger than the machine can train on in minutes."""
-    edges = common_size(measured) or [96, 96]
+    edges = common_size(measured) or [96] * dimensions
     largest = {(2, True): 384, (2, False): 160, (3, True): 160, (3, False): 64}[(dimensions, gpu)]
-    side = max(32, min(largest, max(edges[-2:]) // 16 * 16 or 32))
+    side = max(32, min(largest, max(edges[:2]) // 16 * 16 or 32))
     if dimensions == 2:
         return (side, side)
-    if len(edges) == 3:
-        depth = min(edges)
-    else:
-        slices = measured.get("files_per_sample", {})
-        depth = int(slices.get("median", 32)) if isinstance(slices, Mapping) else 32
+    depth = min(edges)
     return (max(16, min(96 if gpu else 24, depth // 8 * 8)), side, side)

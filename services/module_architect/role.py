@@ -6,6 +6,7 @@ from pydantic import TypeAdapter
 
 from services.module_architect.check import check_module
 from services.module_architect.playbook import playbook
+from shared.agent.asking import ask_person
 from shared.agent.brief import Brief
 from shared.agent.returning import return_work
 from shared.agent.role import Facts, Probe, Role, Submission
@@ -13,7 +14,6 @@ from shared.contracts.base import Event, Spent
 from shared.contracts.modules import AssembledModule, ModuleAssembled
 from shared.contracts.state import RunState
 from shared.contracts.tools import (
-    CheckDataset,
     CopyFiles,
     EditFiles,
     ListFiles,
@@ -61,12 +61,12 @@ ROLE = Role(
         RunScript,
         PreviewDirs,
         PreviewFiles,
-        CheckDataset,
         ViewImage,
     ),
     submissions=(
         Submission(tool="submit_module", answer=AssembledModule, check=check_module, event=assembled, probe=probe),
         return_work("module_architect"),
+        ask_person("module_architect"),
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,

@@ -4,7 +4,7 @@ from shared.settings import Settings
 
 
 async def run(context: Context) -> None:
-    scorer = Scorer(context.bus, context.store)
+    scorer = Scorer(context.bus, context.store, context.settings.left_out_bound)
     # Scoring is CPU work in threads: more at a time than this only makes each of them slower.
     await context.bus.listen("scorer", scorer.handle, 2, context.stop, on_dead=scorer.dead)
 

@@ -1,15 +1,15 @@
 """What the scoring of any task gives: the small interface between `scoring` and the modules of the tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from pydantic import JsonValue
 
-from services.scorer.lock.seal import Sealed
 from services.scorer.patients import Interval, Ints
-from shared.contracts.data import IndexMeta, IndexRow
+from shared.contracts.data import DatasetFacts, IndexRow, SealedSplit, StoredCase
 from shared.contracts.scoring import Control, Gate, Metric
 from shared.store import Store
 
@@ -22,21 +22,22 @@ class Findings:
 
     gates: tuple[Gate, ...]
     cases: tuple[JsonValue, ...]
-    """One line a test sample, with its name; stays out of events."""
+    """One line a test case, with its name; stays out of events."""
     figures: tuple[Metric, ...] = ()
     per_class: dict[str, dict[str, float]] = field(default_factory=dict)
     controls: tuple[Control, ...] = ()
     permutation_p: float | None = None
     details: dict[str, JsonValue] = field(default_factory=dict)
     """What the task adds to the details."""
+    part: Callable[[Ints], Metric | None] | None = field(default=None, compare=False)
+    """The plan's metric over the test cases at these places alone; None where it has no value there."""
 
 
 @dataclass(frozen=True)
 class Asked:
     """What is to be scored: `answers` are the bytes of the predictions, or the gate that says why there are none."""
 
-    sealed: Sealed
-    meta: IndexMeta
+    sealed: SealedSplit
     metric: str
     answers: bytes | Gate
     store: Store
@@ -45,8 +46,25 @@ class Asked:
     seed: int = 0
 
     @property
+    def facts(self) -> DatasetFacts:
+        return self.sealed.facts
+
+    @cached_property
+    def test(self) -> list[IndexRow]:
+        return [row for row in self.sealed.rows if row.split == "test"]
+
+    @cached_property
+    def train(self) -> list[IndexRow]:
+        return [row for row in self.sealed.rows if row.split == "train"]
+
+    @cached_property
     def names(self) -> list[str]:
-        return [row.sample_id for row in self.sealed.test]
+        return [row.sample_id for row in self.test]
+
+    def stored(self, rows: Sequence[IndexRow]) -> list[StoredCase]:
+        """Where the files of rows lie."""
+        of = {case.sample_id: case for case in self.sealed.stored}
+        return [of[row.sample_id] for row in rows]
 
 
 class Measure(Protocol):

@@ -3,10 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from services.scorer.isolation import GATE as ISOLATED
+from services.scorer.lock.left_out import GATE as LEFT_OUT
 from services.scorer.names import canonical
+from services.scorer.shortcuts import GATE as SHORTCUT
 from shared.contracts.data import LeakageReport
-from shared.contracts.runs import AcceptableRange, Level
+from shared.contracts.runs import ALARM, AcceptableRange, Level
 from shared.contracts.scoring import Control, Gate, Metric
+
+CAPS = frozenset((LEFT_OUT, ISOLATED, SHORTCUT))
+"""Gates that keep a score from being useful and nothing else: what was measured holds for the cases that there were."""
+
+RAISED = "suspect a leak"
 
 
 @dataclass(frozen=True)
@@ -23,14 +31,15 @@ def decide(
     controls: Sequence[Control],
     acceptable: AcceptableRange | None,
 ) -> Verdict:
-    """`ran` when any gate failed; `useful` when the interval lies above every control and the floor is reached.
+    """`ran` when a gate failed that is none of `CAPS`; `useful` when the interval lies above every control and the
+    floor is reached.
 
     The floor is compared with the figure of the range's own metric, which need not be the plan's.
     """
     failed = [gate for gate in gates if not gate.passed]
-    if failed:
-        return Verdict("ran", tuple(f"{gate.name}: {gate.evidence}" for gate in failed))
-    why = []
+    why = [f"{gate.name}: {gate.evidence}" for gate in failed]
+    if any(gate.name not in CAPS for gate in failed):
+        return Verdict("ran", tuple(why))
     best = strongest(controls)
     if best is None or metric is None:
         why.append("there is no control to compare with")
@@ -56,20 +65,18 @@ def alarm(
     leakage: LeakageReport,
     permutation_p: float | None,
 ) -> Gate:
-    """Too good to be true fails nothing by itself; it has the leak report and the permutation test printed."""
-    if not acceptable or acceptable.alarm is None:
-        return Gate(name="alarm", passed=True, evidence="no alarm bar was given")
-    reached = figure(acceptable, metric, others)
+    """Above the range's alarm bar, else `ALARM`, nothing fails, but leak report and permutation test are printed."""
+    name, bar, reached = metric.name if metric else "the metric", ALARM, metric.value if metric else None
+    if acceptable and acceptable.alarm is not None:
+        name, bar, reached = acceptable.metric, acceptable.alarm, figure(acceptable, metric, others)
     if reached is None:
-        return Gate(name="alarm", passed=True, evidence=f"{acceptable.metric} is not computed for this task")
-    if reached <= acceptable.alarm:
-        text = f"{acceptable.metric} {reached:.3f} is not above the alarm bar {acceptable.alarm:.3f}"
-        return Gate(name="alarm", passed=True, evidence=text)
+        return Gate(name="alarm", passed=True, evidence=f"{name} has no value for this task")
+    if reached <= bar:
+        return Gate(name="alarm", passed=True, evidence=f"{name} {reached:.3f} is not above the alarm bar {bar:.3f}")
     checks = ", ".join(f"{name} {count}" for name, count in sorted(leakage.checks.items()))
     p = "undefined" if permutation_p is None else f"{permutation_p:.4f}"
     text = (
-        f"{acceptable.metric} {reached:.3f} is above the alarm bar {acceptable.alarm:.3f}: suspect a leak. "
-        f"Leak report: {checks}. Permutation p = {p}."
+        f"{name} {reached:.3f} is above the alarm bar {bar:.3f}: {RAISED}. Leak report: {checks}. Permutation p = {p}."
     )
     return Gate(name="alarm", passed=True, evidence=text)
 

@@ -1,8 +1,7 @@
-"""What a row of an index says."""
+"""What a row of a view says."""
 
 from collections.abc import Sequence
 
-from shared.contracts.base import SEGMENTATIONS, TaskKind
 from shared.contracts.data import IndexRow
 
 
@@ -12,10 +11,12 @@ def label_of(row: IndexRow) -> str | None:
 
 
 def several_labels(rows: Sequence[IndexRow]) -> bool:
-    """Whether several labels may hold of a sample: the labels of an index are lists then."""
+    """Whether several labels may hold of a case: the labels are lists then."""
     return any(isinstance(row.label, tuple) for row in rows)
 
 
-def files_of(row: IndexRow, task: TaskKind) -> tuple[str, ...]:
-    """All files that belong to a row: its images, and its mask where the task has masks."""
-    return (*row.files, row.target) if task in SEGMENTATIONS and row.target else row.files
+def counted_as(row: IndexRow) -> tuple[str, ...]:
+    """The names under which a case is counted: its class; where several may hold all of them and `all`."""
+    if row.label is None:
+        return ("all",)
+    return (row.label,) if isinstance(row.label, str) else (*row.label, "all")

@@ -1,35 +1,38 @@
-"""The scorer's service: seals prepared datasets, orders predictions and scores them. It executes nothing itself.
+"""The scorer's service: splits and seals cases, orders predictions and scores them. It executes nothing itself.
 
-Nothing is remembered between events: job ids follow from the event that asked for the job, and the seal is derived
-again from the index and the packs, so any replica can take any event, also twice.
+Nothing is remembered between events: job ids follow from the event that asked for the job, and the split, once made, is
+an object of the bucket `sealed` that `DatasetLocked` names. Any replica can take any event, also twice.
 """
 
 import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
+from services.scorer.altered import with_controls
 from services.scorer.answers import MAX_BYTES
-from services.scorer.lock.complete import MAX_VALUE
+from services.scorer.isolation import isolated
 from services.scorer.lock.copies import find_copies
-from services.scorer.lock.seal import Sealed, check_and_seal, read_index
-from services.scorer.masks.reader import damage
+from services.scorer.lock.left_out import BOUND, left_out
+from services.scorer.lock.seal import CannotLock, Lock, manifest_sha256, seal
 from services.scorer.names import METRICS, canonical
-from services.scorer.scoring import score
+from services.scorer.residual import residual
+from services.scorer.scoring import Score, score
+from services.scorer.shortcuts import judge
 from shared.bus import Bus
-from shared.contracts.base import SEGMENTATIONS, AgentName, Event, TaskKind
-from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexMeta, IndexRow, PackList
-from shared.contracts.runs import MAX_RETURNS, RoleFailed, WorkReturned
+from shared.contracts.base import AgentName, Event, Ref, TaskKind
+from shared.contracts.cases import CaseRecord, CaseTable
+from shared.contracts.data import DatasetLocked, DatasetPrepared, SealedSplit
+from shared.contracts.erasure import Tombstone
+from shared.contracts.runs import MAX_RETURNS, RoleFailed, TaskPlan, WorkReturned
 from shared.contracts.scoring import Gate, RunScored
 from shared.contracts.state import RunState
-from shared.contracts.training import JobFinished, JobKind, JobSpec, TrainingFinished
+from shared.contracts.training import JobFinished, JobKind, JobSpec, JobStarted, TrainingFinished
 from shared.store import Store
-
-MERGES = 500
-"""Pairs that a returned dataset names at most."""
 
 A_CASE: Mapping[TaskKind, float] = {
     "diagnosis": 20.0,
@@ -37,7 +40,9 @@ A_CASE: Mapping[TaskKind, float] = {
     "anomaly_detection": 300.0,
     "report_generation": 60.0,
 }
-"""Seconds that a package may take for a test sample, on average."""
+"""Seconds that a package may take for a test case, on average."""
+INTAKE = 5.0
+"""Seconds for a case, beside an hour for all."""
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +50,10 @@ log = logging.getLogger(__name__)
 class Scorer:
     """Handles the events that concern the scorer. Never waits for a job: its end is another event."""
 
-    def __init__(self, bus: Bus, store: Store) -> None:
+    def __init__(self, bus: Bus, store: Store, left_out_bound: float = BOUND) -> None:
         self.bus = bus
         self.store = store
+        self.left_out_bound = left_out_bound
 
     async def handle(self, event: Event) -> None:
         match event:
@@ -55,8 +61,8 @@ class Scorer:
                 await self._prepared(event)
             case TrainingFinished():
                 await self._trained(event)
-            case JobFinished(job="pack", asked_by="scorer"):
-                await self._packed(event)
+            case JobFinished(job="intake", asked_by="scorer"):
+                await self._taken_in(event)
             case JobFinished(job="predict", asked_by="scorer"):
                 await self._predicted(event)
 
@@ -65,100 +71,75 @@ class Scorer:
         if not _to_lock(state, event):
             return
         plan = state.planned.plan if state.planned else None
-        if plan and event.meta.task != plan.task:
-            reason = (
-                f"the index is for {event.meta.task}, the plan asks for {plan.task}: prepare it for the plan's task"
-            )
-            await self._give_back(event, event, "data_engineer", reason, {"task": event.meta.task})
+        if plan and event.coverage.task != plan.task:
+            await self._give_back(event, event, "data_engineer", *_other_task(event.coverage.task, plan))
         elif plan and canonical(plan.metric, plan.task) is None:
             reason = f"the scorer knows no metric {plan.metric!r}; plan one of {', '.join(METRICS[plan.task])}"
             await self._give_back(event, event, "task_manager", reason, {"metric": plan.metric})
         else:
+            inputs = {"rules": event.rules, "listed": event.listed, "sealed": state.sealed}
             await self.bus.submit_job(
                 "data",
                 JobSpec(
-                    job_id=job_id("pack", event),
+                    job_id=job_id("intake", event),
                     run_id=event.run_id,
-                    kind="pack",
+                    kind="intake",
                     asked_by="scorer",
                     caused_by=event.event_id,
-                    inputs={"index": event.index},
+                    inputs={name: ref for name, ref in inputs.items() if ref},
+                    seconds=3600 + INTAKE * event.coverage.cases,
                 ),
             )
 
-    async def _packed(self, event: JobFinished) -> None:
+    async def _taken_in(self, event: JobFinished) -> None:
         state = await self.bus.state(event.run_id)
         prepared = state.prepared
-        if not prepared or not _to_lock(state, prepared) or event.job_id != job_id("pack", prepared):
+        if not prepared or not _to_lock(state, prepared) or event.job_id != job_id("intake", prepared):
             return
         if event.outcome != "ok":
             await self._job_failed(event, prepared)
             return
+        table = await asyncio.to_thread(self._table, event)
+        plan = state.planned.plan if state.planned else None
+        if plan and table.coverage.task != plan.task:
+            await self._give_back(event, prepared, "data_engineer", *_other_task(table.coverage.task, plan))
+            return
         try:
-            sealed = await asyncio.to_thread(self._seal, prepared, event, True)
-        except ValueError as error:
-            await self._give_back(event, prepared, "data_engineer", f"the index cannot be read: {error}", {})
-            return
-        if sealed.problems:
-            evidence: dict[str, JsonValue] = {
-                "gates": dict(sealed.problems),
-                "leakage": sealed.leakage.model_dump(mode="json"),
-            }
-            reason = "the dataset cannot be locked: " + "; ".join(sealed.problems.values())
-            await self._give_back(event, prepared, "data_engineer", reason, evidence)
-            return
-        returned = state.returned.get("scorer>data_engineer", 0)
-        if sealed.merge and returned < MAX_RETURNS and not await self._asked_to_merge(event.run_id):
-            pairs = [list(pair) for pair in sealed.leakage.pairs if pair[0] == "near_duplicate"]
-            merge: list[JsonValue] = [list(pair) for pair in sealed.merge[:MERGES]]
-            reason = (
-                f"{sealed.leakage.checks['near_duplicate']} pairs of samples of different patients on two sides of the "
-                f"split show the same image, such as {pairs[0][1]} and {pairs[0][2]}: treat their patients as one and "
-                "make the split again"
+            made = await asyncio.to_thread(self._seal, table, state.sealed)
+        except CannotLock as error:
+            await self._give_back(
+                event, prepared, "data_engineer", f"the dataset cannot be locked: {error}", error.evidence
             )
-            found: JsonValue = sealed.leakage.model_dump(mode="json")
-            await self._give_back(event, prepared, "data_engineer", reason, {"leakage": found, "merge": merge})
             return
-        manifest = sealed.view.model_dump_json().encode()
-        view = await asyncio.to_thread(self.store.put_bytes, "data", manifest, "application/json")
         locked = DatasetLocked.make(
             run_id=event.run_id,
             sender="scorer",
             cause=event,
-            index_sha256=prepared.index.sha256,
-            manifest_sha256=sealed.manifest_sha256,
-            view=view,
-            leakage=sealed.told,
+            rules_sha256=prepared.rules.sha256,
+            sealed=await self._put("sealed", made.sealed.model_dump_json()),
+            manifest_sha256=manifest_sha256(made.sealed.rows),
+            view=await self._put("data", made.view.model_dump_json()),
+            leakage=made.leakage,
             locks=state.locks + 1,
-            counts=sealed.counts,
-            patients=sealed.patients,
-            label_names=prepared.meta.label_names,
-            label_values=sealed.view.label_values,
+            counts=made.counts,
+            patients=made.patients,
+            facts=made.sealed.facts,
         )
         await self.bus.append(locked, unless=lambda now: not _to_lock(now, prepared))
 
-    async def _asked_to_merge(self, run_id: str) -> bool:
-        """Near-duplicates send a dataset back once; what is left of them then is on record and holds down the level."""
-        events = [event for _, event in await self.bus.events(run_id)]
-        return any(isinstance(event, WorkReturned) and "merge" in event.evidence for event in events)
-
     async def _trained(self, event: TrainingFinished) -> None:
         state = await self.bus.state(event.run_id)
-        if not _to_score(state, event):
+        if not _to_score(state, event) or state.locked is None:
             return
-        sealed = await asyncio.to_thread(self._sealed_again, state)
+        package = package_of_this_lock((one for _, one in await self.bus.events(event.run_id)), event)
+        if not package.passed:
+            await self._score(event, state, event, package)
+            return
+        sealed = await asyncio.to_thread(self._sealed, state.locked)
+        tested = {row.sample_id for row in sealed.rows if row.split == "test"}
         # Where the masks lie is nothing that a prediction needs to know.
-        images = tuple(pack.model_copy(update={"target": None}) for pack in sealed.test_packs)
-        samples = PackList(samples=images).model_dump_json().encode()
-        a_case = A_CASE[sealed.view.task]
-        inputs = {
-            "package": event.package,
-            "samples": await asyncio.to_thread(self.store.put_bytes, "sealed", samples, "application/json"),
-        }
-        if any(row.attributes for row in sealed.test):
-            rows = [{"sample_id": row.sample_id, "attributes": row.attributes} for row in sealed.test]
-            data = json.dumps(rows).encode()
-            inputs["attributes"] = await asyncio.to_thread(self.store.put_bytes, "sealed", data, "application/json")
+        cases = [case.model_copy(update={"mask": None}) for case in sealed.stored if case.sample_id in tested]
+        samples = with_controls(sealed, cases)
         await self.bus.submit_job(
             "train",
             JobSpec(
@@ -167,28 +148,25 @@ class Scorer:
                 kind="predict",
                 asked_by="scorer",
                 caused_by=event.event_id,
-                inputs=inputs,
-                seconds=min(600 + a_case * len(sealed.test), 6 * 3600),
+                inputs={"package": event.package, "samples": await self._put("sealed", samples.model_dump_json())},
+                seconds=min(600 + A_CASE[sealed.facts.task] * len(samples.samples), 6 * 3600),
             ),
         )
 
     async def _predicted(self, event: JobFinished) -> None:
         state = await self.bus.state(event.run_id)
-        trained, prepared, locked, planned = state.trained, state.prepared, state.locked, state.planned
-        if not (trained and prepared and locked and planned) or not _to_score(state, trained):
+        trained = state.trained
+        if not trained or not _to_score(state, trained) or event.job_id != job_id("predict", trained):
             return
-        if event.job_id != job_id("predict", trained):
-            return
-        plan = planned.plan
-        sealed = await asyncio.to_thread(self._sealed_again, state)
-        answers = await asyncio.to_thread(self._answers, event)
-        metric = canonical(plan.metric, plan.task) or plan.metric
-        found = await asyncio.to_thread(score, sealed, prepared, locked, metric, plan.acceptable, answers, self.store)
-        details = json.dumps(found.details, allow_nan=False).encode()
+        await self._score(event, state, trained, await asyncio.to_thread(self._answers, event))
+
+    async def _score(self, cause: Event, state: RunState, trained: TrainingFinished, answers: bytes | Gate) -> None:
+        found = await self._scored(state, trained, answers)
+        details = json.dumps(found.details, allow_nan=False)
         scored = RunScored.make(
-            run_id=event.run_id,
+            run_id=state.run_id,
             sender="scorer",
-            cause=event,
+            cause=cause,
             metric=found.metric,
             others=found.others,
             per_class=found.per_class,
@@ -198,10 +176,43 @@ class Scorer:
             level=found.verdict.level,
             locks=state.locks,
             scorings=state.scorings + 1,
-            details=await asyncio.to_thread(self.store.put_bytes, "packages", details, "application/json"),
+            rests_on=found.rests_on,
+            details=await self._put("packages", details),
         )
         await self.bus.append(scored, unless=lambda now: not _to_score(now, trained))
-        log.info("run %s scored: %s", event.run_id, found.verdict.level)
+        log.info("run %s scored: %s", state.run_id, found.verdict.level)
+
+    async def _scored(self, state: RunState, trained: TrainingFinished, answers: bytes | Gate) -> Score:
+        prepared, locked, planned = state.prepared, state.locked, state.planned
+        if not (prepared and locked and planned):
+            raise ValueError(f"run {state.run_id} was trained without a plan or a lock")
+        plan = planned.plan
+        sealed = await asyncio.to_thread(self._sealed, locked)
+        table = await asyncio.to_thread(self._table, state.jobs_done[job_id("intake", prepared)])
+        records = records_of(table, sealed)
+        shortcut = await asyncio.to_thread(judge, records, [row.patient for row in sealed.rows], sealed.facts)
+        events = [one for _, one in await self.bus.events(state.run_id)]
+        package = package_of_this_lock(events, trained)
+        apart = isolated(events, trained.package, job_id("predict", trained))
+        left = left_out(table, sealed.rows, self.left_out_bound)
+        asked = state.requested.requirement if state.requested else ""
+        words = f"{asked} {planned.card.name} {planned.card.description}"
+        carried = residual(table, sealed.facts, words, state.locks, sum(row.split == "test" for row in sealed.rows))
+        before = counted(await self.bus.of_dataset(planned.card), await self.bus.tombstones())
+        return await asyncio.to_thread(
+            score,
+            sealed,
+            prepared,
+            locked,
+            canonical(plan.metric, plan.task) or plan.metric,
+            plan.acceptable,
+            answers,
+            self.store,
+            # One that failed is among the answers' gates.
+            also=[*([package] if package.passed else []), left, apart, shortcut],
+            rests_on=[before, f"{left.evidence}.", carried.said],
+            groups={row.sample_id: one.wrapping.groups for row, one in zip(sealed.rows, records, strict=True)},
+        )
 
     async def dead(self, event: Event, error: BaseException) -> None:
         """What could not be handled after all deliveries ends the run instead of leaving it hanging."""
@@ -209,26 +220,20 @@ class Scorer:
         failed = RoleFailed.make(run_id=event.run_id, sender="scorer", cause=event, end="crashed", reason=reason[:2000])
         await self.bus.append(failed, unless=lambda now: not now.live or now.stage != "scorer")
 
-    def _seal(self, prepared: DatasetPrepared, packed: JobFinished, compare: bool) -> Sealed:
-        """Blocks. ValueError when index or pack list cannot be read. `compare` also looks into the packs."""
-        rows = read_index(self.store.get_bytes(prepared.index))
-        packs = PackList.model_validate_json(self.store.get_bytes(packed.outputs["packs"]))
-        copies = find_copies(self.store, rows, packs) if compare else None
-        damaged = self._damaged(prepared.meta, rows, packs) if compare else None
-        return check_and_seal(rows, prepared.meta, packs, prepared.handoff, copies, damaged)
+    def _table(self, taken_in: JobFinished) -> CaseTable:
+        return CaseTable.model_validate_json(self.store.get_bytes(taken_in.outputs["cases"]))
 
-    def _damaged(self, meta: IndexMeta, rows: Sequence[IndexRow], packs: PackList) -> dict[str, str]:
-        """Test samples whose mask nothing can be scored against: better known before anything is trained."""
-        test = {row.sample_id for row in rows if row.split == "test" and meta.task in SEGMENTATIONS}
-        values = [value for value in meta.label_values.values() if 1 <= value <= MAX_VALUE]
-        found = {pack.sample_id: damage(self.store, pack, values) for pack in packs.samples if pack.sample_id in test}
-        return {sample: why for sample, why in found.items() if why}
+    def _seal(self, table: CaseTable, last: Ref | None) -> Lock:
+        """Blocks. A later lock keeps the seed of the first: cases keep their names, and those handed back are known."""
+        before = SealedSplit.model_validate_json(self.store.get_bytes(last)) if last else None
+        seed = before.seed if before else secrets.token_hex(16)
+        return seal(table, find_copies(self.store, table), seed, before, self.left_out_bound)
 
-    def _sealed_again(self, state: RunState) -> Sealed:
-        """What was locked, derived from the same inputs; contents were compared then and are not again."""
-        if not state.prepared:
-            raise ValueError(f"run {state.run_id} has no prepared dataset")
-        return self._seal(state.prepared, state.jobs_done[job_id("pack", state.prepared)], False)
+    def _sealed(self, locked: DatasetLocked) -> SealedSplit:
+        return SealedSplit.model_validate_json(self.store.get_bytes(locked.sealed))
+
+    async def _put(self, bucket: str, text: str) -> Ref:
+        return await asyncio.to_thread(self.store.put_bytes, bucket, text.encode(), "application/json")
 
     def _answers(self, event: JobFinished) -> bytes | Gate:
         """The bytes of the predictions, or the gate that says why there are none to read."""
@@ -243,7 +248,7 @@ class Scorer:
         return self.store.get_bytes(ref)
 
     async def _job_failed(self, event: JobFinished, prepared: DatasetPrepared) -> None:
-        reason = f"the dataset could not be packed ({event.outcome}): {event.summary[:1000]}"
+        reason = f"the cases could not be read ({event.outcome}): {event.summary[:1000]}"
         if event.outcome == "failed":
             await self._give_back(event, prepared, "data_engineer", reason, {"job_id": event.job_id})
         else:
@@ -286,12 +291,50 @@ def job_id(kind: JobKind, asked_for: Event) -> str:
     return f"{kind}-{hashlib.sha256(asked_for.event_id.encode()).hexdigest()[:20]}"
 
 
+def package_of_this_lock(events: Iterable[Event], trained: TrainingFinished) -> Gate:
+    """Whether the package is what a training job made that first started after the newest lock before `trained`."""
+    begun: set[str] = set()
+    earlier: set[str] = set()
+    made = False
+    for event in events:
+        match event:
+            case DatasetLocked():
+                begun, earlier, made = set(), earlier | begun, False
+            case JobStarted(job="train") if event.job_id not in earlier:
+                begun.add(event.job_id)
+            case JobFinished(job="train", outcome="ok") if event.job_id in begun:
+                made = made or event.outputs.get("package") == trained.package
+            case TrainingFinished() if event.event_id == trained.event_id:
+                break
+    evidence = "a training job of this run made it" if made else "no training job of this run made it"
+    return Gate(name="package_of_this_lock", passed=made, evidence=f"{evidence} that began after this lock")
+
+
+def counted(runs: Sequence[RunState], stones: Sequence[Tombstone]) -> str:
+    """How often a dataset was locked and scored, with the score that is being made."""
+    locks, scorings = sum(run.locks for run in runs), sum(run.scorings for run in runs) + 1
+    said = f"This dataset has {locks} locks and {scorings} scorings so far, in {len(runs)} runs."
+    erased = sum(stone.kind == "run" for stone in stones)
+    return f"{said} {erased} runs were erased here, on whatever dataset." if erased else said
+
+
+def records_of(table: CaseTable, sealed: SealedSplit) -> list[CaseRecord]:
+    """What intake knew of each row of the split, in its order."""
+    of = {case.key: case for case in table.cases}
+    return [of[key] for key in sealed.keys]
+
+
+def _other_task(task: TaskKind, plan: TaskPlan) -> tuple[str, dict[str, JsonValue]]:
+    reason = f"the rules are for {task}, the plan asks for {plan.task}: write them for the plan's task"
+    return reason, {"task": task}
+
+
 def _to_lock(state: RunState, prepared: DatasetPrepared) -> bool:
     """Is this preparation the newest, and still to be locked?"""
     newest = state.prepared is not None and state.prepared.event_id == prepared.event_id
-    return state.live and newest and state.locked is None
+    return state.live and newest and state.locked is None and not state.awaiting_approval
 
 
 def _to_score(state: RunState, trained: TrainingFinished) -> bool:
     newest = state.trained is not None and state.trained.event_id == trained.event_id
-    return state.live and newest and state.locked is not None and state.scored is None
+    return state.live and newest and state.locked is not None and state.scored is None and not state.awaiting_approval

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from services.task_manager.approvals import approval
 from shared.contracts.base import Event
+from shared.contracts.questions import QuestionAnswered, QuestionAsked
 from shared.contracts.runs import RunFinished
 from shared.contracts.state import RunState
 
@@ -12,17 +14,26 @@ if TYPE_CHECKING:
     from shared.service import Context
 
 
-def keep(state: RunState) -> RunFinished | None:
-    """The typed end of a run, as soon as it follows from what happened."""
+def keep(state: RunState) -> Event | None:
+    """The one fact that now follows from what happened: an approval to ask for, a default as answer, the typed end."""
     if state.finished or state.requested is None:
         return None
     if state.failed:
         return _end(state, cause=state.failed, end=state.failed.end, gate=state.failed.gate, reason=state.failed.reason)
     if state.infeasible:
-        return _end(state, cause=state.infeasible, end="infeasible", reason=state.infeasible.finding.reason)
+        found = state.infeasible.finding
+        end = "not_supported" if found.claim == "not_supported" else "infeasible"
+        return _end(state, cause=state.infeasible, end=end, reason=found.reason)
     if state.cancel:
         # The runner stops the job first; its end is an event and wakes the keeper again.
         return None if state.jobs else _end(state, cause=state.cancel, end="cancelled", reason=state.cancel.reason)
+    if state.refused:
+        reason = f"{state.refused.by or 'a person'} answered {state.refused.key} with {state.refused.value}"
+        return _end(state, cause=state.refused, end="cancelled", reason=reason)
+    if state.question:
+        return _unattended(state, state.question) if state.requested.unattended else None
+    if state.awaiting_approval:
+        return approval(state, state.awaiting_approval)
     if state.scored:
         failed = next((gate for gate in state.scored.gates if not gate.passed), None)
         if state.scored.level in ("valid", "useful"):
@@ -38,23 +49,36 @@ def keep(state: RunState) -> RunFinished | None:
     return None
 
 
+def _unattended(state: RunState, asked: QuestionAsked) -> Event:
+    default = asked.question.default
+    if default is None:
+        return _end(state, cause=asked, end="needs_answer", reason=asked.question.text)
+    return QuestionAnswered.make(
+        run_id=state.run_id, sender="task_manager", cause=asked, key=asked.question.key, value=default, by="default"
+    )
+
+
 def _end(state: RunState, *, cause: Event, **fields: Any) -> RunFinished:
     return RunFinished.make(
         run_id=state.run_id,
         sender="task_manager",
         cause=cause,
-        package=state.trained.package if state.trained else None,
+        package=state.package,
         spent=state.spent,
         **fields,
     )
 
 
 async def run_keeper(context: Context) -> None:
-    """Look at a run after each of its events and append its end when it is due."""
+    """Look at a run after each of its events and append what is due."""
 
     async def handle(event: Event) -> None:
-        end = keep(await context.bus.state(event.run_id))
-        if end is not None:
-            await context.bus.append(end, unless=lambda now: now.finished is not None)
+        due = keep(await context.bus.state(event.run_id))
+        if due is not None:
+            await context.bus.append(due, unless=lambda now: _id(keep(now)) != due.event_id)
 
     await context.bus.listen("keeper", handle, 1, context.stop)
+
+
+def _id(event: Event | None) -> str | None:
+    return event.event_id if event else None

@@ -18,6 +18,7 @@ def job_limits(spec: JobSpec, settings: Settings, gpus: Gpus) -> Limits:
     return Limits(
         seconds=spec.seconds * 1.1 + 60,
         memory_mb=min(spec.memory_mb or settings.sandbox_memory_mb, settings.sandbox_memory_mb),
+        disk_mb=settings.sandbox_disk_mb,
         threads=settings.sandbox_cpu_threads,
         cuda=bool(gpus.mounts),
         # Several GPUs are for several processes of one training, which meet on the sandbox's own loopback.
@@ -25,7 +26,7 @@ def job_limits(spec: JobSpec, settings: Settings, gpus: Gpus) -> Limits:
     )
 
 
-def read_json(root: Path, name: str, limit: int = 1 << 20) -> dict[str, Any]:
+def read_json(root: Path, name: str, limit: int = 1 << 18) -> dict[str, Any]:
     """A JSON object that untrusted code wrote below `root`: bounded, no link out, and empty when it is none."""
     path = (root / name).resolve()
     if not path.is_relative_to(root.resolve()) or not path.is_file() or path.stat().st_size > limit:

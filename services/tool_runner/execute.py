@@ -47,7 +47,12 @@ class SandboxExecute:
             argv,
             workspace=self._workspace,
             mounts=[*self._mounted.mounts(), *code_mounts(settings.home, probe)],
-            limits=Limits(seconds=seconds, memory_mb=settings.sandbox_memory_mb, threads=settings.sandbox_cpu_threads),
+            limits=Limits(
+                seconds=seconds,
+                memory_mb=settings.sandbox_memory_mb,
+                disk_mb=settings.sandbox_disk_mb,
+                threads=settings.sandbox_cpu_threads,
+            ),
             log=log,
             level=self._level,
             stdin=stdin,

@@ -1,4 +1,4 @@
-"""Jobs: train in the build workspace, predict with a package on sealed samples, pack a dataset's samples.
+"""Jobs: train in the build workspace, predict with a package on sealed samples, take a dataset in.
 
 The runner holds the job's message while the child lives; a runner that dies is replaced by redelivery, and training
 goes on from its newest checkpoint.
@@ -12,17 +12,19 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from services.tool_runner.bounds import job_limits, read_json
-from services.tool_runner.looking import Looking
-from services.tool_runner.masks import mask_result
+from services.tool_runner.intake import intake
+from services.tool_runner.intake_batch import Batch, decode_batch
+from services.tool_runner.intake_sandbox import Cancelled, IntakeSandbox
 from services.tool_runner.mounts import Mounted, Mounts, code_mounts
-from services.tool_runner.packs import pack_dataset, rows_of
-from services.tool_runner.reports import report_result
+from services.tool_runner.own_code import own_code
+from services.tool_runner.predictions import collect
 from services.tool_runner.sandbox import Finished, Level, Mount, find_gpus, remove_tree, run
 from services.tool_runner.seeds import area_for, seed_for
 from services.tool_runner.training import (
@@ -34,15 +36,15 @@ from services.tool_runner.training import (
     save_now_and_then,
     size_of,
 )
-from services.tool_runner.views import materialise_cases
+from services.tool_runner.views import forget_times, materialise_cases
 from services.tool_runner.workspaces import Workspaces
 from shared import telemetry
-from shared.contracts.base import SEGMENTATIONS, Ref
-from shared.contracts.data import PackList
+from shared.contracts.base import Ref
+from shared.contracts.data import Altered, CaseList
 from shared.contracts.state import RunState
-from shared.contracts.tools import ToolCall
+from shared.contracts.tools import DecodeBatch, ToolCall, ToolResult
 from shared.contracts.training import JobFinished, JobSpec, JobStarted
-from shared.errors import Conflict, M3Error, Unavailable
+from shared.errors import Conflict, M3Error, ToolBroken, Unavailable
 
 if TYPE_CHECKING:
     from shared.service import Context
@@ -61,6 +63,8 @@ class Jobs:
         self.level = level
         self.workspaces = workspaces
         self.mounts = mounts
+        roots = any(root.exists() for root in context.settings.data_roots)
+        self.apart = "data" not in context.settings.runner_classes and not roots
         self.gpus = find_gpus(context.settings.gpus)
         self._attempts: dict[str, int] = {}
         """Of the jobs that are here: a repetition within this process is the same attempt."""
@@ -92,14 +96,15 @@ class Jobs:
             JobStarted.make(
                 run_id=spec.run_id, sender="tool_runner", cause=spec.caused_by, salt=f"{spec.job_id}#{attempt}",
                 job_id=spec.job_id, job=spec.kind, attempt=attempt, runner=os.uname().nodename, isolation=self.level,
+                apart=self.apart,
             )
         )  # fmt: skip
         cancel = asyncio.Event()
         if not state.live:  # cancelled while it was starting
             cancel.set()
-        watcher = asyncio.create_task(self._watch(spec, cancel))
+        watcher = asyncio.create_task(self._watch(spec.job_id, cancel))
         work: dict[str, Callable[[JobSpec, RunState, asyncio.Event], Awaitable[dict[str, Any]]]]
-        work = {"train": self._train, "predict": self._predict, "pack": self._pack}
+        work = {"train": self._train, "predict": self._predict, "intake": self._intake}
         started = time.monotonic()
         try:
             with telemetry.job_span(spec.kind, spec.job_id, attempt):
@@ -114,7 +119,7 @@ class Jobs:
         if cancel.is_set() and end["outcome"] != "ok":
             end["outcome"] = "cancelled"
         seconds = time.monotonic() - started
-        gpu_seconds = 0.0 if spec.kind == "pack" else seconds * self.gpus.count
+        gpu_seconds = 0.0 if spec.kind == "intake" else seconds * self.gpus.count
         await self._end(spec, attempt, end | {"seconds": seconds, "gpu_seconds": gpu_seconds})
 
     async def on_dead(self, message: ToolCall | JobSpec, error: BaseException) -> None:
@@ -132,9 +137,9 @@ class Jobs:
         )  # fmt: skip
         self._attempts.pop(spec.job_id, None)
 
-    async def _watch(self, spec: JobSpec, cancel: asyncio.Event) -> None:
+    async def _watch(self, job_id: str, cancel: asyncio.Event) -> None:
         """Desired state of a job: the run was cancelled, or somebody asked it to stop and save."""
-        async for wish in self.bus.watch_desired(spec.job_id):
+        async for wish in self.bus.watch_desired(job_id):
             if wish in ("stop", "cancel"):
                 cancel.set()
                 return
@@ -145,6 +150,7 @@ class Jobs:
         mounted = await self.mounts.for_role(spec.asked_by, state)
         area = area_for("model_trainer", state)
         await self.workspaces.open(spec.run_id, area, seed_for(area, state, self.context, mounted))
+        began = await self.bus.workspace_head(spec.run_id, area)
         async with self.workspaces.writing(spec.run_id, area) as workspace:
             await asyncio.to_thread(remove_results, workspace)
             since = size_of(workspace / "progress.jsonl")
@@ -166,7 +172,10 @@ class Jobs:
                 await saver
             while True:
                 try:
-                    return await self._trained(done, spec, area, workspace, since)
+                    end = await self._trained(done, spec, area, workspace, since)
+                    heads = [head for head in (began, await self.bus.workspace_head(spec.run_id, area)) if head]
+                    states = [await asyncio.to_thread(self.store.get_manifest, head) for head in heads]
+                    return end | {"own_code": await asyncio.to_thread(own_code, states, spec.command)}
                 except Unavailable as error:
                     # Hours of training are not repeated because a server is away for some minutes.
                     log.warning("what was trained waits to be stored: %s", error)
@@ -202,12 +211,12 @@ class Jobs:
             package, cases, out = scratch / "package", scratch / "cases", scratch / "out"
             out.mkdir()
             await asyncio.to_thread(self.store.get_folder, spec.inputs["package"], package)
-            packs = PackList.model_validate_json(await self._bytes(spec.inputs["samples"]))
-            attributes: list[dict[str, Any]] = []
-            if "attributes" in spec.inputs:
-                attributes = json.loads(await self._bytes(spec.inputs["attributes"]))
-            by_sample = {item["sample_id"]: item["attributes"] for item in attributes}
-            names = await asyncio.to_thread(materialise_cases, packs, by_sample, self.store, cases)
+            given = CaseList.model_validate_json(await self._bytes(spec.inputs["samples"]))
+            names = await asyncio.to_thread(materialise_cases, given, self.store, cases)
+            if how := {name: given.altered[sample] for name, sample in names.items() if sample in given.altered}:
+                await self._alter(spec, how, cases, scratch / "altered", cancel)
+                # Nor does the order in which they were written.
+                await asyncio.to_thread(forget_times, cases, names)
             on_bwrap = self.level == "bwrap"
             inputs = [f"/data/{name}" if on_bwrap else str(cases / name) for name in names]
             entry = "/package/predict.py" if on_bwrap else str(package / "predict.py")
@@ -218,42 +227,75 @@ class Jobs:
                 spec, out, Mounted(data=cases), cancel, extra=[Mount(source=package, target="/package")], ours=False,
             )  # fmt: skip
             end = await self._outcome(done, spec)
-            # A result folder that is a link leads to files of somebody else's.
-            linked = (out / "result").is_symlink()
-            found = {} if linked else read_json(out, "result/predictions.json", limit=64 << 20)
-            listed = found.get("cases")
-            given = [case for case in listed if isinstance(case, dict)] if isinstance(listed, list) else []
-            answers = {Path(str(case.get("input"))).name: case for case in given}
             task = state.planned.plan.task if state.planned else "diagnosis"
-            if task in SEGMENTATIONS:
-                result = await asyncio.to_thread(mask_result, task, out, found, answers, names, self.store)
-            elif task == "report_generation":
-                result = report_result(task, answers, names)
-            else:
-                none = {"error": "no prediction was returned"}
-                cased = {sample: answers.get(name, none) for name, sample in names.items()}
-                several = found.get("multi_label") is True
-                result = {"labels": found.get("labels", []), "multi_label": several, "cases": cased}
+            log = self._log(spec.run_id, spec.job_id).with_suffix(".answers.log")
+            result = await collect(
+                task, out, scratch / "read", names, log, self.level, self.context.settings, self.store
+            )
+            if given.altered:
+                result["controls"] = {sample: result["cases"].pop(sample) for sample in given.altered}
             blob = json.dumps(result | {"seconds": done.seconds}).encode()
             ref = await asyncio.to_thread(self.store.put_bytes, "packages", blob, "application/json")
             return end | {"outputs": {"predictions": ref}}
         finally:
             await asyncio.to_thread(remove_tree, scratch)
 
-    # pack -------------------------------------------------------------------------------------------------------
+    async def _alter(
+        self, spec: JobSpec, how: dict[str, Altered], cases: Path, folder: Path, cancel: asyncio.Event
+    ) -> None:
+        """Make control cases, in the sandbox, of those cases that `how` names; `folder` does not exist yet."""
+        folder.mkdir()
+        for name in how:
+            (cases / name).rename(folder / name)
+        argv = ["python", "-P", "-m", "shared.dataset.altered", json.dumps(how)]
+        done = await self._sandbox(argv, spec, folder, Mounted(), cancel)
+        if done.outcome != "ok":
+            raise ToolBroken(f"no control cases could be made: {await asyncio.to_thread(last_words, done)}")
+        for name in how:
+            if any(path.is_symlink() for path in (folder / name, *(folder / name).rglob("*"))):
+                raise ToolBroken("a control case is a link")
+            (folder / name).rename(cases / name)
 
-    async def _pack(self, spec: JobSpec, state: RunState, cancel: asyncio.Event) -> dict[str, Any]:
-        rows = rows_of(await self._bytes(spec.inputs["index"]))
+    # intake -----------------------------------------------------------------------------------------------------
+
+    async def _intake(self, spec: JobSpec, state: RunState, cancel: asyncio.Event) -> dict[str, Any]:
+        sandbox = self._intake_sandbox(spec.run_id, spec.job_id, cancel)
+        return await intake(spec, state, self.bus, self.store, self.mounts, sandbox)
+
+    async def on_batch(self, call: ToolCall) -> ToolResult:
+        """Some cases of an intake job that this or another runner has. Raises Unavailable and Conflict."""
+        asked = DecodeBatch.model_validate(dict(call.arguments))
+        result = partial(ToolResult, call_id=call.call_id, tool=call.tool, isolation=self.level)
+        state = await self.bus.state(call.run_id)
+        if not state.live or asked.job_id in state.jobs_done:
+            return result(ok=False, summary="the job is over", data={"cancelled": True})
+        cancel = asyncio.Event()
+        watcher = asyncio.create_task(self._watch(asked.job_id, cancel))
+        try:
+            data = await self.mounts.dataset(state)
+            assert state.planned is not None
+            archive = state.planned.card.archive
+            batch = Batch.model_validate_json(await self._bytes(asked.batch))
+            sandbox = self._intake_sandbox(call.run_id, call.call_id, cancel)
+            with telemetry.tool_span(call.tool, call.call_id):
+                segment = await decode_batch(batch, sandbox, self.store, data, archive.sha256 if archive else None)
+        except Cancelled:
+            return result(ok=False, summary="the job was stopped", data={"cancelled": True})
+        except (Unavailable, Conflict):
+            raise
+        except (M3Error, OSError, ValidationError) as error:
+            log.exception("a batch of an intake failed")
+            return result(ok=False, summary=f"{type(error).__name__}: {error}")
+        finally:
+            watcher.cancel()
+        return result(ok=True, summary=f"decoded {len(batch.specs)} cases", data=segment.model_dump(mode="json"))
+
+    def _intake_sandbox(self, run_id: str, name: str, cancel: asyncio.Event) -> IntakeSandbox:
         settings = self.context.settings
-        looking = Looking(
-            home=settings.home, scratch=self._scratch / f"{spec.job_id}-{os.getpid()}", log=self._log(spec),
+        return IntakeSandbox(
+            home=settings.home, scratch=self._scratch / f"{name}-{os.getpid()}", log=self._log(run_id, name),
             level=self.level, workers=settings.sandbox_cpu_threads, memory_mb=settings.sandbox_memory_mb, cancel=cancel,
         )  # fmt: skip
-        masks = state.planned is not None and state.planned.plan.task in SEGMENTATIONS
-        packs = await pack_dataset(await self.mounts.dataset(state), rows, self.store, looking, masks)
-        blob = packs.model_dump_json().encode()
-        ref = await asyncio.to_thread(self.store.put_bytes, "sealed", blob, "application/json")
-        return {"outcome": "ok", "summary": f"packed {len(packs.samples)} samples", "outputs": {"packs": ref}}
 
     # shared -----------------------------------------------------------------------------------------------------
 
@@ -284,13 +326,13 @@ class Jobs:
             ],
             env=(env or {}) | self.gpus.env,
             limits=job_limits(spec, settings, self.gpus),
-            log=self._log(spec),
+            log=self._log(spec.run_id, spec.job_id),
             level=self.level,
             cancel=cancel,
         )
 
-    def _log(self, spec: JobSpec) -> Path:
-        path = self.context.settings.home / "runner" / "logs" / spec.run_id / f"{spec.job_id}.log"
+    def _log(self, run_id: str, name: str) -> Path:
+        path = self.context.settings.home / "runner" / "logs" / run_id / f"{name}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 

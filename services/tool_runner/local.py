@@ -1,4 +1,4 @@
-"""The dataset gate without a running system: one probe in this machine's sandbox, its answer as JSON on stdout.
+"""The profile of a dataset without a running system: one probe in this machine's sandbox, its answer as JSON on stdout.
 
     python -m services.tool_runner.local DIR
 
@@ -23,16 +23,16 @@ NO_SANDBOX = 3
 
 
 async def check(folder: Path, settings: Settings) -> dict[str, Any]:
-    """What `check_dataset` found, with the level of `isolation`. Nothing is written outside a temporary folder."""
+    """{"profile", "text"} of the folder, and the level of `isolation`. Writes to a temporary folder only."""
     from services.tool_runner.mounts import PROBES, code_mounts  # not above: it starts threads
 
     level = await asyncio.to_thread(detect, settings.isolation)
     with tempfile.TemporaryDirectory(prefix="m3-check-") as name:
         scratch = Path(name)
         (scratch / "workspace").mkdir()
-        script = "/probes/check_dataset.py" if level == "bwrap" else str(PROBES / "check_dataset.py")
+        script = "/probes/profile_dataset.py" if level == "bwrap" else str(PROBES / "profile_dataset.py")
         done = await run(
-            ["python", script, "/data"],
+            ["python", script],
             workspace=scratch / "workspace",
             mounts=[Mount(source=folder, target="/data", env="M3_DATA"), *code_mounts(scratch, probes=True)],
             limits=Limits(seconds=SECONDS, memory_mb=settings.sandbox_memory_mb, threads=settings.sandbox_cpu_threads),
@@ -42,13 +42,14 @@ async def check(folder: Path, settings: Settings) -> dict[str, Any]:
         )
         lines = (scratch / "log").read_text(errors="replace").splitlines()
     try:
-        found = json.loads(lines[-1])["data"]
+        found = json.loads(lines[-1])
+        said = {"profile": found["data"], "text": found["summary"]}
     except (IndexError, ValueError, KeyError, TypeError):
         why = {"timeout": f"took more than {SECONDS:.0f} s", "memory": "needed too much memory"}.get(
             done.outcome, "failed"
         )
         raise ToolBroken(f"The check of {folder} {why}. " + " ".join(lines[-3:])[-600:]) from None
-    return {**found, "path": str(folder), "isolation": done.level, "peak_memory_mb": round(done.peak_memory_mb)}
+    return said | {"path": str(folder), "isolation": done.level, "peak_memory_mb": round(done.peak_memory_mb)}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,90 +1,72 @@
-"""Masks and score images that a package left behind: files of a stranger, stored, and no link of them followed."""
+"""Masks and score images of a package, as our program in the sandbox read and wrote them: stored without a look."""
 
-import os
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from shared.contracts.base import Ref
-from shared.maskfile import MAX_BYTES, BadMask, read_header
+from pydantic import Field, ValidationError
+
+from shared.contracts.answers import MaskAnswer, MaskSuffix
+from shared.contracts.base import Contract, Ref
 from shared.store import Store
 from shared.store.paths import UnsafePath, open_inside
 
-SUFFIXES = (".nii.gz", ".nii", ".png")
-SCORE_SUFFIXES = (*SUFFIXES, ".npy")
-_LONGEST = 500
-"""Characters of an error that a package gives for a case."""
+
+class Told(Contract):
+    """What the program says of a case: for `MaskAnswer`, but with suffixes of files that it wrote."""
+
+    error: str | None = Field(default=None, max_length=500)
+    unreadable: bool = False
+    mask: MaskSuffix | None = None
+    fractions: int = Field(default=0, ge=0)
+    outside: int = Field(default=0, ge=0)
+    score: MaskSuffix | None = None
+    score_error: str | None = Field(default=None, max_length=500)
 
 
 def mask_result(
-    task: str, out: Path, found: Mapping[str, Any], answers: Mapping[str, Any], samples: Mapping[str, str], store: Store
+    task: str,
+    folder: Path,
+    found: Mapping[str, Any],
+    answers: Mapping[str, Any],
+    samples: Mapping[str, str],
+    store: Store,
 ) -> dict[str, Any]:
-    """The result of a predict job: sample_id -> {"mask": Ref as JSON, "suffix"} or {"error"}, for each of `samples`.
+    """The result of a predict job: sample_id -> a `MaskAnswer` as JSON, for each of `samples`. Blocks.
 
-    Where a case also names a score image (probabilities on the input's grid), `score` and `score_suffix` stand beside
-    its mask, or `score_error`.
-
-    `found` is what the package wrote as result/predictions.json below `out`, `answers` its cases by input name,
-    `samples` input name -> sample_id. A file must be a regular file of its own in there: what goes through a link, has
-    a second name, is larger or promises more voxels than anyone reads, or is no mask, is an error of its case. Blocks.
+    `found` is what stands beside the cases in the package's predictions.json, `answers` what the program told of them
+    by input name, `samples` input name -> sample_id, `folder` holds the files `<input name>.mask<suffix>` and `.score`.
     """
-    names, values = found.get("labels"), found.get("label_values")
+    cases = {sample: _collect(folder, name, answers.get(name), store) for name, sample in samples.items()}
     return {
         "task": task,
-        "labels": [name for name in names if isinstance(name, str)] if isinstance(names, list) else [],
-        "label_values": {k: v for k, v in values.items() if type(v) is int} if isinstance(values, dict) else {},
-        "cases": {sample: _collect(out, answers.get(name), store) for name, sample in samples.items()},
+        "labels": found.get("labels", []),
+        "label_values": found.get("label_values", {}),
+        "cases": {sample: case.model_dump(mode="json", exclude_defaults=True) for sample, case in cases.items()},
     }
 
 
-class _Refused(Exception):
-    pass
-
-
-def _collect(out: Path, answer: Mapping[str, Any] | None, store: Store) -> dict[str, Any]:
+def _collect(folder: Path, name: str, answer: Mapping[str, Any] | None, store: Store) -> MaskAnswer:
     if answer is None:
-        return {"error": "no prediction was returned"}
-    path, score = answer.get("mask"), answer.get("score")
-    if answer.get("error") is not None or not isinstance(path, str):
-        return {"error": str(answer.get("error") or "the answer names no mask")[:_LONGEST]}
-    try:
-        ref, suffix = _stored(out, path, "mask", SUFFIXES, partial(read_header, pictures=("PNG",)), store)
-    except _Refused as error:
-        return {"error": str(error)}
-    case: dict[str, Any] = {"mask": ref.model_dump(mode="json"), "suffix": suffix}
-    if score is not None:
-        try:
-            # What it holds is for its reader to judge: a mask counts without it.
-            ref, suffix = _stored(out, score, "score image", SCORE_SUFFIXES, lambda stream: None, store)
-        except _Refused as error:
-            return case | {"score_error": str(error)}
-        case |= {"score": ref.model_dump(mode="json"), "score_suffix": suffix}
-    return case
+        return MaskAnswer(error="no prediction was returned")
 
+    def stored(what: str, suffix: MaskSuffix | None) -> Ref | None:
+        if suffix is None:
+            return None
+        with open_inside(folder, f"{name}.{what}{suffix}") as stream:
+            return store.put_stream("packages", stream)
 
-def _stored(
-    out: Path, path: object, what: str, suffixes: tuple[str, ...], look: Callable[[BinaryIO], object], store: Store
-) -> tuple[Ref, str]:
-    """The file in the store, and its suffix. Raises _Refused."""
-    suffix = next((suffix for suffix in suffixes if isinstance(path, str) and path.lower().endswith(suffix)), None)
-    if suffix is None:
-        raise _Refused(f"a {what} is a file {', '.join(suffixes)}")
     try:
-        # From `out`, which is ours: the result folder itself may be a link as well.
-        with open_inside(out, f"result/{path}") as stream:
-            found = os.fstat(stream.fileno())
-            if found.st_nlink != 1:
-                raise _Refused(f"the {what} has other names (hard links); write a file of its own")
-            if found.st_size > MAX_BYTES:
-                raise _Refused(f"the {what} has {found.st_size} bytes, at most {MAX_BYTES} are read")
-            look(stream)
-            return store.put_stream("packages", stream), suffix
-    except FileNotFoundError:
-        raise _Refused(f"the {what} that the answer names does not exist") from None
-    except UnsafePath:
-        raise _Refused(f"the {what} is no regular file inside the result folder") from None
-    except BadMask as error:
-        raise _Refused(f"the {what} cannot be read: {error}") from None
-    except ValueError:
-        raise _Refused(f"the {what}'s path is no text that a file can be called") from None
+        told = Told.model_validate(answer)
+        if told.error is not None or told.mask is None:
+            return MaskAnswer(error=told.error or "the answer names no mask", unreadable=told.unreadable)
+        return MaskAnswer(
+            mask=stored("mask", told.mask),
+            suffix=told.mask,
+            fractions=told.fractions,
+            outside=told.outside,
+            score=stored("score", told.score),
+            score_error=told.score_error,
+        )
+    except (ValidationError, FileNotFoundError, UnsafePath):
+        return MaskAnswer(error="what was read of the answer was not kept")

@@ -15,7 +15,7 @@ from services.tool_runner.archives import unpacked
 from services.tool_runner.sandbox import Mount
 from services.tool_runner.views import materialise_view
 from shared.contracts.base import Service
-from shared.contracts.runs import End
+from shared.contracts.runs import DataCard, End
 from shared.contracts.state import RunState
 from shared.errors import DataUnusable, UserError
 from shared.store.archive_rules import ArchiveRefused
@@ -63,13 +63,17 @@ class Mounts:
         return Mounted()
 
     async def dataset(self, state: RunState) -> Path:
-        """The raw folder of the planned dataset: below a data root of this runner, or unpacked from what was uploaded.
-
-        Unpacking takes as long as it takes (`unpack_seconds` is what callers wait for it). Raises DataUnusable.
-        """
+        """The raw folder of the planned dataset. Raises DataUnusable."""
         card = state.planned.card if state.planned else None
         if card is None or not card.here:
             raise UserError("no dataset has been planned for this run")
+        return await self.of_card(card)
+
+    async def of_card(self, card: DataCard) -> Path:
+        """The raw folder of a dataset: below a data root of this runner, or unpacked from what was uploaded.
+
+        Unpacking takes as long as it takes (`unpack_seconds` is what callers wait for it). Raises DataUnusable.
+        """
         if card.archive:
             try:
                 in_use = self._in_use if self._bus else None
@@ -106,9 +110,18 @@ def code_mounts(home: Path, probes: bool) -> list[Mount]:
     return found
 
 
+IMPORTED = (
+    *("shared/training", "shared/imaging", "shared/dataset", "shared/contracts"),
+    *("shared/looks.py", "shared/scorebins.py", "shared/store/paths.py", "shared/errors.py"),
+)
+"""What scripts and our own programs in the sandbox may import."""
+
+
 def library(home: Path) -> Path:
-    """A folder holding `shared/__init__.py` and a copy of `shared/trainkit`, and nothing else of ours."""
-    return copied(home, sorted((REPOSITORY / "shared" / "trainkit").rglob("*.py")))
+    """A folder holding `IMPORTED` and nothing else of ours."""
+    places = [REPOSITORY / name for name in IMPORTED]
+    files = [path for place in places for path in (place.rglob("*") if place.is_dir() else [place])]
+    return copied(home, sorted(path for path in files if path.suffix in (".py", ".md")))
 
 
 def copied(home: Path, files: Sequence[Path]) -> Path:

@@ -1,4 +1,4 @@
-"""Virtual paths (`/workspace/...`, `/data/...`, `/templates/...`) and opening what they name, safely.
+"""Virtual paths (`/workspace/...`, `/data/...`, `/templates/...`, `/m3/...`) and opening what they name, safely.
 
 Scripts of a core write into the workspace while tools read it, so nothing here trusts a name twice: every component
 is opened relative to its parent with O_NOFOLLOW. A symbolic link is refused wherever it stands, wherever it points.
@@ -26,7 +26,7 @@ class Place:
 
     root: Path
     top: str
-    """`/workspace`, `/data` or `/templates`."""
+    """`/workspace`, `/data`, `/templates` or `/m3`."""
     parts: tuple[str, ...]
 
     @property
@@ -52,10 +52,12 @@ class Roots:
     workspace: Path
     data: Path | None = None
     templates: Path | None = None
+    library: Path | None = None
+    """Code of ours that scripts of the workspace import, as `/m3`."""
 
     def _tops(self) -> list[tuple[str, Path]]:
-        pairs = (("/workspace", self.workspace), ("/data", self.data), ("/templates", self.templates))
-        return [(top, root) for top, root in pairs if root is not None]
+        pairs = {"/workspace": self.workspace, "/data": self.data, "/templates": self.templates, "/m3": self.library}
+        return [(top, root) for top, root in pairs.items() if root is not None]
 
     def locate(self, virtual: str, for_write: bool = False) -> Place:
         """Turn a path as a core writes it into a place. Raises ToolRefused; does not touch the disk.
@@ -76,7 +78,7 @@ class Roots:
             if real and parts[: len(real)] == real:
                 return self._checked(Place(root, top, parts[len(real) :]), virtual, for_write)
         known = ", ".join(top for top, _ in self._tops())
-        if parts[:1] in {("data",), ("templates",)}:
+        if parts[:1] in {("data",), ("templates",), ("m3",)}:
             raise ToolRefused(f"{virtual}: there is no /{parts[0]} for this role. You have {known}.")
         raise ToolRefused(
             f"{virtual} is outside the folders that tools can reach: {known}. Use a path below one of them."

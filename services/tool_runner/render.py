@@ -21,10 +21,10 @@ from pydantic import ValidationError
 
 from services.tool_runner.execute import SandboxExecute, last_json
 from services.tool_runner.mounts import Mounted
-from services.tool_runner.packs import opaque_names, suffix_of, unpack
 from services.tool_runner.sandbox import Level, remove_tree
+from services.tool_runner.views import lay_out_views, suffix_of
 from shared.contracts.base import SEGMENTATIONS, Ref
-from shared.contracts.data import IndexRow, PackedSample, PackList
+from shared.contracts.data import SealedSplit, StoredCase
 from shared.contracts.pictures import MAX_PNG, CasePicture, CasePictures, RenderCases
 from shared.contracts.state import RunState
 from shared.contracts.tools import ToolCall, ToolResult
@@ -94,62 +94,44 @@ async def render_cases(context: Context, level: Level, call: ToolCall, state: Ru
 
 
 class _Cases:
-    """Where the files of a scored run's test samples lie."""
+    """Where the files of a scored run's test cases lie."""
 
-    def __init__(
-        self,
-        rows: Mapping[str, IndexRow],
-        packs: Mapping[str, PackedSample],
-        answers: Mapping[str, Any],
-        values: Mapping[str, int],
-        dimensions: int,
-        store: Store,
-    ) -> None:
-        self._rows, self._packs, self._answers = rows, packs, answers
-        self._values, self._dimensions, self._store = values, dimensions, store
-        self.colours = {name: _colour(number) for number, name in enumerate(values)}
+    def __init__(self, split: SealedSplit, answers: Mapping[str, Any], store: Store) -> None:
+        facts = split.facts
+        masks = facts.task in SEGMENTATIONS
+        rows = zip(split.rows, split.stored, strict=True)
+        self._cases: dict[str, StoredCase] = {row.sample_id: case for row, case in rows if row.split == "test"}
+        self._answers = answers if masks else {}
+        self._values = {name: facts.label_values[name] for name in facts.label_names} if masks else {}
+        self._store = store
+        self.colours = {name: _colour(number) for number, name in enumerate(self._values)}
 
     @classmethod
     def of(cls, state: RunState, store: Store) -> _Cases:
         """Blocks. Raises ToolRefused for a run that has no score, NotFound when what it left is gone."""
-        prepared, locked, trained = state.prepared, state.locked, state.trained
-        if not (state.scored and prepared and locked and trained):
+        locked, trained = state.locked, state.trained
+        if not (state.scored and locked and trained):
             raise ToolRefused("the run has no score yet, so no test case may be looked at")
-        packed = _output(state, "pack", prepared.event_id, "packs")
-        if packed is None:
-            raise ToolRefused("the run has no packed test samples")
-        rows = [IndexRow.model_validate_json(line) for line in store.get_bytes(prepared.index).splitlines() if line]
-        packs = PackList.model_validate_json(store.get_bytes(packed)).samples
+        split = SealedSplit.model_validate_json(store.get_bytes(locked.sealed))
         predicted = _output(state, "predict", trained.event_id, "predictions")
         answers = json.loads(store.get_bytes(predicted)).get("cases") if predicted else None
-        meta = prepared.meta
-        masks = meta.task in SEGMENTATIONS
-        return cls(
-            rows={row.sample_id: row for row in rows if row.split == "test"},
-            packs={pack.sample_id: pack for pack in packs},
-            answers=answers if masks and isinstance(answers, dict) else {},
-            values={name: meta.label_values[name] for name in meta.label_names} if masks else {},
-            dimensions=meta.dimensions,
-            store=store,
-        )
+        return cls(split, answers if isinstance(answers, dict) else {}, store)
 
     def lay_out(self, sample_id: str, folder: Path) -> dict[str, Any]:
-        """The sample's files below `folder` under names that say nothing, and what the program is asked. Blocks."""
-        row, pack = self._rows.get(sample_id), self._packs.get(sample_id)
-        if row is None or pack is None:
+        """The case's files below `folder` under names that say nothing, and what the program is asked. Blocks."""
+        case = self._cases.get(sample_id)
+        if case is None:
             raise ToolRefused("is no test sample of this run")
-        (folder / "image").mkdir()
-        unpack(pack, self._store, folder / "image", opaque_names(row.files))
+        lay_out_views(case, self._store, folder / "image")
         asked: dict[str, Any] = {
             "image": "/data/image",
-            "dimensions": self._dimensions,
             "values": dict(self._values),
             "colours": list(self.colours.values()),
         }
         given = self._answers.get(sample_id)
         answer = given if isinstance(given, dict) and "mask" in given else None
         masks = {
-            "truth": (pack.target, suffix_of(row.target or "")),
+            "truth": (case.mask, suffix_of(case.mask) if case.mask else ""),
             "answer": (Ref.model_validate(answer["mask"]), str(answer.get("suffix"))) if answer else (None, ""),
         }
         for name, (ref, suffix) in masks.items():

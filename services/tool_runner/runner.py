@@ -7,28 +7,43 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from services.tool_runner.ended import remove_ended_runs
 from services.tool_runner.execute import SandboxExecute, last_json
 from services.tool_runner.jobs import Jobs
-from services.tool_runner.mounts import Mounted, Mounts
+from services.tool_runner.mounts import Mounted, Mounts, library
 from services.tool_runner.render import render_cases
-from services.tool_runner.sandbox import Level, detect, sweep_homes
+from services.tool_runner.rwlock import ReadWriteLock
+from services.tool_runner.sandbox import Level, detect, remove_tree, sweep_homes
 from services.tool_runner.seeds import area_for, seed_for
+from services.tool_runner.sweeping import carry_out
 from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
 from shared import telemetry
+from shared.contracts.erasure import Sweep
 from shared.contracts.pictures import RenderCases
-from shared.contracts.tools import AREA_OF_ROLE, MAX_RESULT_CHARS, PROBES, TOOLS, ToolCall, ToolResult
+from shared.contracts.tools import (
+    AREA_OF_ROLE,
+    MAX_RESULT_CHARS,
+    PROBES,
+    TOOLS,
+    ProfileDataset,
+    ToolCall,
+    ToolClass,
+    ToolResult,
+)
+from shared.dataset.listing import list_files
 from shared.errors import DataUnusable, ToolBroken, ToolRefused, UserError
 from shared.service import Context
 
 log = logging.getLogger(__name__)
 
-CONCURRENCY = {"data": 2, "build": 2, "train": 1}
+CONCURRENCY = {"data": 2, "build": 2, "train": 1, "intake": 1}
 """Messages of a class that one runner process takes at a time; `train` is one GPU slot."""
 
 
@@ -40,15 +55,26 @@ class Runner:
         self.home = context.settings.home / "runner"
         self.workspaces = Workspaces(context.settings.home, context.store, context.bus)
         self.mounts = Mounts(context.settings, context.store, context.bus)
+        self.working = ReadWriteLock()
+        """Written while what nobody needs is removed: what a call is just storing is named by nobody yet."""
 
     async def on_call(self, call: ToolCall) -> ToolResult:
         """Never raises for what a core did wrong: that is a result with ok=False.
 
         Unavailable and Conflict do fly: the call is then made again, which the tools bear.
         """
+        if call.tool == Sweep.tool and call.role == "gateway":
+            async with self.working.writing():
+                return await self._swept(call)
+        async with self.working.reading():
+            return await self._carried_out(call)
+
+    async def _carried_out(self, call: ToolCall) -> ToolResult:
         started = time.monotonic()
         if call.tool == RenderCases.tool and call.role == "gateway":
             return await self._pictures(call)
+        if call.tool == ProfileDataset.tool and call.role in ("gateway", "task_manager"):
+            return await self._profile(call)
         if call.role not in AREA_OF_ROLE or (call.tool not in TOOLS and call.tool not in PROBES):
             return _refuse(call, f"{call.role} may not call {call.tool}")
         state = await self.bus.state(call.run_id)
@@ -81,6 +107,13 @@ class Runner:
             return result.model_copy(update={"ok": False, "summary": f"{refused}\n{result.summary}"[:MAX_RESULT_CHARS]})
         return result
 
+    async def _swept(self, call: ToolCall) -> ToolResult:
+        try:
+            return await carry_out(call, self.bus, self.context.store, self.context.settings.home)
+        except (ToolBroken, UserError) as error:
+            log.exception("%s broke", call.tool)
+            return _refuse(call, str(error))
+
     async def _pictures(self, call: ToolCall) -> ToolResult:
         """Of test cases, for the report; the one call that is carried out for a run that has ended."""
         state = await self.bus.state(call.run_id)
@@ -91,11 +124,42 @@ class Runner:
             log.exception("%s broke", call.tool)
             return _refuse(call, f"the runner could not draw test cases: {error}")
 
+    async def _profile(self, call: ToolCall) -> ToolResult:
+        """The profile of a dataset; its card comes with the call, for there may be no run yet. No data where the files
+        are as they were."""
+        card = ProfileDataset.model_validate(dict(call.arguments)).card
+        scratch = Path(tempfile.mkdtemp(prefix="profile-", dir=await asyncio.to_thread(self._scratch)))
+        try:
+            mounted = Mounted(data=(folder := await self.mounts.of_card(card)))
+            if card.profile and (await asyncio.to_thread(list_files, folder)).digest == card.profile.digest:
+                return ToolResult(call_id=call.call_id, tool=call.tool, ok=True, summary="the files are as they were")
+            execute = SandboxExecute(self.context, self.level, call.run_id, call.call_id, scratch, mounted)
+            done = await execute(execute.probe_argv("profile_dataset.py"), seconds=600, probe=True)
+        except (ToolBroken, UserError) as error:
+            return _refuse(call, str(error))
+        finally:
+            await asyncio.to_thread(remove_tree, scratch)
+        found = last_json(done.output) or {}
+        data = found.get("data")
+        if not isinstance(data, dict):
+            tail = done.output[-1000:].decode(errors="replace")
+            return _refuse(call, f"the files could not be looked at ({done.outcome}): {tail}")
+        return ToolResult(
+            call_id=call.call_id, tool=call.tool, ok=True, summary=str(found.get("summary"))[:MAX_RESULT_CHARS],
+            data=data, isolation=done.isolation,
+        )  # fmt: skip
+
+    def _scratch(self) -> Path:
+        folder = self.home / "jobs"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     async def _run(self, call: ToolCall, area: str, workspace: Path, mounted: Mounted) -> ToolResult:
         execute = SandboxExecute(self.context, self.level, call.run_id, call.call_id, workspace, mounted)
         if call.tool in PROBES:
             return await self._probe(call, area, workspace, execute)
-        roots = Roots(workspace=workspace, data=mounted.data, templates=mounted.templates)
+        shown = await asyncio.to_thread(library, self.context.settings.home) if mounted.templates else None
+        roots = Roots(workspace=workspace, data=mounted.data, templates=mounted.templates, library=shown)
         return await run_tool(call.tool, dict(call.arguments), roots, execute, call.call_id)
 
     async def _probe(self, call: ToolCall, area: str, workspace: Path, execute: SandboxExecute) -> ToolResult:
@@ -145,11 +209,15 @@ async def run(context: Context) -> None:
     runner = Runner(context, level)
     context.ready()
     jobs = Jobs(context, level, runner.workspaces, runner.mounts)
+    classes = set(context.settings.runner_classes)
+    if "data" in classes:
+        # With a slot of their own batches wait for no job, and a runner that is alone serves its own.
+        classes.add("intake")
+
+    async def serve(name: ToolClass) -> None:
+        on_call = jobs.on_batch if name == "intake" else runner.on_call
+        await context.bus.serve_tools(name, on_call, jobs.on_job, CONCURRENCY[name], context.stop, on_dead=jobs.on_dead)
+
     await asyncio.gather(
-        *(
-            context.bus.serve_tools(
-                name, runner.on_call, jobs.on_job, CONCURRENCY.get(name, 1), context.stop, on_dead=jobs.on_dead
-            )
-            for name in context.settings.runner_classes
-        )
+        remove_ended_runs(context.bus, runner.workspaces, context.settings.home, context.stop), *map(serve, classes)
     )

@@ -35,7 +35,15 @@ def seed_for(area: str, state: RunState, context: Context, mounted: Mounted) -> 
 
     async def plan(folder: Path) -> None:
         cards = [
-            {"dataset_id": card.dataset_id, "name": card.name, "description": card.description, "here": card.here}
+            {
+                "dataset_id": card.dataset_id,
+                "name": card.name,
+                "description": card.description,
+                "here": card.here,
+                "files": card.profile.for_planning().model_dump(mode="json", exclude_defaults=True)
+                if card.profile
+                else None,
+            }
             for card in await context.bus.cards()
         ]
         _write(folder / "datacards.json", cards)
@@ -45,6 +53,10 @@ def seed_for(area: str, state: RunState, context: Context, mounted: Mounted) -> 
         _write(folder / "plan.json", state.planned.plan.model_dump(mode="json"))
         card = state.planned.card
         _write(folder / "card.json", {"name": card.name, "description": card.description, **card.extra})
+        # The plan's copy of the card has only what the Task Manager was told.
+        whole = await context.bus.card(card.dataset_id)
+        if whole and whole.profile:
+            _write(folder / "profile.json", whole.profile.model_dump(mode="json"))
 
     async def build(folder: Path) -> None:
         assert state.planned is not None and state.locked is not None
@@ -52,7 +64,7 @@ def seed_for(area: str, state: RunState, context: Context, mounted: Mounted) -> 
         manifest = ViewManifest.model_validate_json(blob)
         await asyncio.to_thread(write_build_seed, manifest, folder)
         plan = state.planned.plan.model_dump(mode="json")
-        _write(folder / "plan.json", plan | {"handoff": manifest.handoff.model_dump(mode="json")})
+        _write(folder / "plan.json", plan)
         _write(folder / "environment.json", environment(context))
 
     return {"plan": plan, "data": data, "build": build}[area.split("-")[0]]

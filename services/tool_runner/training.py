@@ -20,7 +20,7 @@ from services.tool_runner.tools.text import tidy_output
 from services.tool_runner.workspaces import Workspaces
 from shared.contracts.training import JobProgress, JobSpec
 from shared.errors import M3Error, Unavailable
-from shared.trainkit.failures import Ended, diagnose
+from shared.training.failures import Ended, diagnose
 
 if TYPE_CHECKING:
     from shared.bus import Bus
@@ -33,13 +33,15 @@ RESULTS = ("package", "metrics.json", "tiers.json")
 TAIL = 6000
 """Characters of a failed job's output that its end carries."""
 LOOKED_AT = 1 << 16
-"""Bytes of the end of an output that a known failure is looked for in."""
+"""Bytes of the end of an output, or of new progress, that are looked at."""
+LINES = 100
+"""Of progress, told at a time."""
 TIERS = 8
 """Of the evidence of a training, tiers that are kept."""
 
 
 async def follow(bus: Bus, spec: JobSpec, path: Path) -> None:
-    """Publish the lines that training appends to its progress file. Never ends: cancel it."""
+    """Publish the lines that training appends to its progress file, of many at once the last. Never ends: cancel it."""
     offset, rest = size_of(path), b""
     while True:
         await asyncio.sleep(0.5)
@@ -48,14 +50,16 @@ async def follow(bus: Bus, spec: JobSpec, path: Path) -> None:
             offset, rest = 0, b""
         if size <= offset:
             continue
+        if size - offset > LOOKED_AT:
+            offset, rest = size - LOOKED_AT, b""
         chunk = _read(path, offset)
         offset += len(chunk)
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
+        *lines, rest = (rest + chunk)[-LOOKED_AT:].split(b"\n")
+        for line in lines[-LINES:]:
             try:
                 fields = {k: v for k, v in json.loads(line).items() if k in JobProgress.model_fields}
                 await bus.progress(JobProgress(**(fields | {"run_id": spec.run_id, "job_id": spec.job_id})))
-            except (ValueError, AttributeError):
+            except (ValueError, AttributeError, RecursionError):
                 continue  # a line that is no progress is the script's own affair
             except Unavailable as error:
                 log.warning("a line of progress is lost: %s", error)
@@ -135,13 +139,13 @@ def evidence(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _read(path: Path, offset: int) -> bytes:
-    """Up to 1 MiB of a regular file; nothing of what took its place: a link leads elsewhere, a pipe is waited for."""
+    """A part of a regular file; nothing of what took its place: a link leads elsewhere, a pipe is waited for."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as handle:  # noqa: PTH123
             if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
                 return b""
             handle.seek(offset)
-            return handle.read(1 << 20)
+            return handle.read(LOOKED_AT)
     except OSError:
         return b""
 

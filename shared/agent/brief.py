@@ -24,6 +24,8 @@ class Brief(Contract):
     locked: DatasetLocked | None = None
     assembled: ModuleAssembled | None = None
     handed_back: WorkReturned | None = None
+    answers: dict[str, str] = {}
+    """Key -> what a person answered. The answers to the Data Engineer, who sees test labels, it alone reads."""
     actions_left: int | None = Field(default=None)
     train_seconds: float = 3600.0
     """Wall time that one training job may take."""
@@ -31,15 +33,15 @@ class Brief(Contract):
 
 def order_for(role: AgentName, state: RunState) -> str | None:
     """event_id that asks `role` to work now, or None when the baton is elsewhere. Pure: any wake-up may call it."""
-    if not state.live or state.needed or state.approval or state.requested is None:
+    if not state.live or state.question or state.awaiting_approval or state.requested is None:
         return None
+    if state.resumed:
+        return state.resumed.order if state.resumed.role == role else None
     if state.handed_back and state.handed_back.target == role:
         return state.handed_back.event_id
     match role:
         case "task_manager":
-            if state.planned:
-                return None
-            return state.added.event_id if state.added else state.requested.event_id
+            return None if state.planned else state.requested.event_id
         case "data_engineer":
             return state.planned.event_id if state.planned and not state.prepared else None
         case "module_architect":
@@ -61,12 +63,18 @@ def make_brief(
         role=role,
         order=order,
         requested=state.requested,
-        cards=cards if role == "task_manager" else (),
+        cards=tuple(card.for_planning() for card in cards) if role == "task_manager" else (),
         planned=state.planned,
-        prepared=None if later else state.prepared,
+        # Its coverage and notes name files and people.
+        prepared=state.prepared if role == "data_engineer" else None,
         locked=state.locked if later else None,
         assembled=state.assembled if later else None,
         handed_back=state.handed_back if state.handed_back and state.handed_back.target == role else None,
+        answers={
+            key: value
+            for key, value in state.answers.items()
+            if role == "data_engineer" or state.askers.get(key) != "data_engineer"
+        },
         actions_left=None if bound is None else max(0, bound - state.spent.actions),
         train_seconds=state.budget.train_seconds or train_seconds,
     )

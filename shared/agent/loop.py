@@ -16,7 +16,12 @@ from shared.errors import M3Error
 
 
 class OutOfBudget(M3Error):
-    """The run may take no further action; the message names the bound."""
+    """The run may take no further action: `bound` is the name of what is used up, `used_up` how much that was."""
+
+    def __init__(self, bound: str, used_up: float) -> None:
+        super().__init__(f"the run's budget of {used_up:g} {bound} is used up")
+        self.bound = bound
+        self.used_up = used_up
 
 
 class GaveUp(M3Error):
@@ -140,6 +145,7 @@ async def _judge(
     state = await desk.bus.state(desk.brief.run_id)
     facts["jobs"] = {job: done.outcome for job, done in state.jobs_done.items() if done.asked_by == desk.role.name}
     facts["returned"] = dict(state.returned)
+    facts["answers"] = dict(state.answers)
     return facts, submission.check(answer, facts, desk.brief)
 
 
@@ -162,4 +168,4 @@ def _check_budget(budget: Budget, spent: Spent) -> None:
     }
     for name, (bound, used) in bounds.items():
         if bound is not None and used >= bound:
-            raise OutOfBudget(f"the run's budget of {bound:g} {name} is used up")
+            raise OutOfBudget(name, bound)

@@ -41,7 +41,7 @@ def return_work(sender: AgentName) -> Submission:
 def faulty_samples(told: str) -> dict[str, str]:
     """Sample -> what is wrong with it, from the words of a training that refused its data; empty for other words.
 
-    The form is that of shared.trainkit.checks.DataProblems: a headline, then a line `- <sample>: <what>` each.
+    The form is that of shared.training.checks.DataProblems: a headline, then a line `- <sample>: <what>` each.
     """
     _, headline, rest = told.partition("problem(s) in the data")
     if not headline:

@@ -7,11 +7,14 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
+from shared.agent.asking import ask_for_budget
 from shared.agent.brief import make_brief, order_for
+from shared.agent.cards import current_cards
 from shared.agent.desk import Desk
 from shared.agent.loop import GaveUp, OutOfBudget, run_agent, spent_in
 from shared.agent.role import Role
 from shared.contracts.base import Event
+from shared.contracts.questions import END, QuestionAsked
 from shared.contracts.runs import RoleFailed
 from shared.contracts.state import RunState
 from shared.errors import DataUnusable, M3Error, ReplayMismatch, ToolBroken, UserError
@@ -40,12 +43,16 @@ class AgentService:
                 await self._work(order, state)
 
     async def _work(self, order: str, state: RunState) -> None:
-        cards = tuple(await self.bus.cards()) if self.role.name == "task_manager" else ()
+        wanted = self.role.name == "task_manager"
+        cards = await current_cards(self.bus, self.settings.profile_seconds) if wanted else ()
         desk = Desk(self.bus, self.role, make_brief(self.role.name, order, state, cards, self.settings.train_seconds))
         assert state.requested is not None
         try:
             accepted = await run_agent(desk, make_core(state.requested.core))
-        except (OutOfBudget, GaveUp, ReplayMismatch, ToolBroken, UserError) as error:
+        except OutOfBudget as error:
+            await self._out_of_budget(desk, order, error)
+            return
+        except (GaveUp, ReplayMismatch, ToolBroken, UserError) as error:
             await self._fail(desk, order, error)
             return
         if accepted is None:
@@ -58,24 +65,44 @@ class AgentService:
         await self.bus.append(event, unless=lambda now: order_for(self.role.name, now) != order)
         log.info("%s answered with %s", self.role.name, event.kind)
 
+    async def _out_of_budget(self, desk: Desk, order: str, error: OutOfBudget) -> None:
+        """Ask for more and keep the order: with a yes, work goes on at the turn where the transcript stops."""
+        state = await self.bus.state(desk.brief.run_id)
+        assert state.requested is not None
+        again = getattr(state.requested.budget, error.bound)
+        question = ask_for_budget(self.role.name, error.bound, error.used_up, again)
+        if state.requested.unattended or state.answers.get(question.key) == END:
+            await self._fail(desk, order, error)
+            return
+        # What was spent is told with the answer to the order, which is still to come.
+        asked = QuestionAsked.make(
+            run_id=state.run_id,
+            sender=self.role.name,
+            cause=order,
+            salt=f"{question.key} {error.used_up:g}",
+            question=question,
+        )
+        await self.bus.append(asked, unless=lambda now: order_for(self.role.name, now) != order)
+
     async def _fail(self, desk: Desk, order: str, error: M3Error) -> None:
         log.error("%s failed: %s", self.role.name, error)
         end: Literal["out_of_budget", "failed_gate", "crashed"] = "crashed"
+        gate = None
         if isinstance(error, OutOfBudget):
             end = "out_of_budget"
         elif isinstance(error, DataUnusable):
-            end = "failed_gate"
+            end, gate = "failed_gate", error.gate
         await self.bus.append(
             RoleFailed.make(
                 run_id=desk.brief.run_id,
                 sender=self.role.name,
                 cause=order,
                 end=end,
-                gate="dataset_available" if end == "failed_gate" else None,
+                gate=gate,
                 reason=f"{self.role.name}: {error}",
                 spent=spent_in(desk),
             ),
-            unless=lambda now: not now.live,
+            unless=self._no_say,
         )
 
     async def dead(self, event: Event, error: BaseException) -> None:
@@ -88,8 +115,12 @@ class AgentService:
                 end="crashed",
                 reason=f"{self.role.name} could not handle {event.kind}: {type(error).__name__}: {error}",
             ),
-            unless=lambda now: not now.live,
+            unless=self._no_say,
         )
+
+    def _no_say(self, now: RunState) -> bool:
+        """Whether the run goes on without this role; then its failure is none of the run's."""
+        return not now.live or now.stage != self.role.name
 
 
 async def run_role(role: Role, context: Context) -> None:

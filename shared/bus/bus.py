@@ -5,6 +5,7 @@ from typing import Self
 
 from shared.bus.connection import Connection
 from shared.bus.consume import RETRY_DELAYS
+from shared.bus.erasing import Erasing
 from shared.bus.kv import Registry
 from shared.bus.streams import provision
 from shared.bus.tools import Tools
@@ -12,7 +13,7 @@ from shared.bus.transcripts import Transcripts
 from shared.settings import Settings
 
 
-class Bus(Tools, Transcripts, Registry):
+class Bus(Tools, Transcripts, Registry, Erasing):
     """Events, transcripts, tool calls and small facts over one NATS connection. Not for use from several threads."""
 
     @classmethod

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import secrets
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Self
@@ -17,7 +18,7 @@ from nats.aio.msg import Msg
 from nats.js.api import PubAck, RawStreamMsg
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError, ServiceUnavailableError
 
-from shared import telemetry
+from shared import telemetry, tls
 from shared.errors import PermissionDenied, ServerUnfit, Unavailable
 from shared.settings import Settings
 
@@ -44,6 +45,9 @@ _TRANSIENT = (
 )
 
 
+_PLAIN = "the server speaks plain text"
+
+
 def inbox_of(service: str) -> str:
     """Prefix of a service's replies: with the common `_INBOX` everybody could read everybody's."""
     return f"_INBOX_{service}"
@@ -52,6 +56,15 @@ def inbox_of(service: str) -> str:
 def lost_race(error: APIError) -> bool:
     """True when an append was refused because the subject has moved on."""
     return error.err_code in _WRONG_SEQUENCE
+
+
+class _Client(Client):  # type: ignore[misc]  # nats-py is untyped
+    def _connect_command(self) -> bytes:
+        # nats-py itself would tell the password to a server that offers no TLS, whatever the address says.
+        server, offer = self._current_server, self._server_info
+        if server and server.uri.scheme == "tls" and not offer.get("tls_required"):
+            raise nats.errors.Error(_PLAIN)
+        return bytes(super()._connect_command())
 
 
 class Connection:
@@ -72,11 +85,15 @@ class Connection:
         self._closing = False
         self._last_error: Exception | None = None
         self._refused = False
+        self._unsafe: Exception | None = None
+        """Why the server could not be trusted."""
 
     @classmethod
     async def open(cls, settings: Settings, service: str, seconds: float = GIVE_UP_SECONDS) -> Self:
-        """Connect, waiting up to `seconds` for a server that comes up. Raises ServerUnfit or PermissionDenied."""
-        self = cls(Client(), service)
+        """Connect, waiting up to `seconds` for a server that comes up. Raises ServerUnfit, PermissionDenied or, for
+        settings that cannot work, UserError."""
+        tls.refuse_plain_text(settings, "M3_NATS_URL", settings.nats_url, "tls")
+        self = cls(_Client(), service)
         secret = settings.nats_password.get_secret_value() if settings.nats_password else None
         attempt = self.client.connect(
             servers=[settings.nats_url],
@@ -84,6 +101,7 @@ class Connection:
             user=settings.nats_user,
             password=secret,
             inbox_prefix=self.inbox,
+            tls=tls.context(settings) if settings.nats_url.startswith("tls://") else None,
             connect_timeout=2,
             reconnect_time_wait=RECONNECT_WAIT,
             max_reconnect_attempts=RECONNECT_TRIES,
@@ -101,6 +119,11 @@ class Connection:
                 raise PermissionDenied(
                     f"NATS at {settings.nats_url} refused the user {settings.nats_user!r}: check M3_NATS_USER"
                     " and M3_NATS_PASSWORD"
+                ) from error
+            if self._unsafe:
+                raise ServerUnfit(
+                    f"NATS at {settings.nats_url} cannot be trusted ({self._unsafe}): check M3_NATS_URL, M3_TLS_CA_FILE"
+                    " for its authority, and M3_TLS_CERTIFICATE if it asks for ours"
                 ) from error
             raise ServerUnfit(
                 f"no NATS server answers at {settings.nats_url} ({cause!r}): check M3_NATS_URL"
@@ -254,6 +277,8 @@ class Connection:
         self._last_error = error
         # Kept over later tries: the server closes at once, and a later try may end as a reset connection.
         self._refused |= "authorization violation" in str(error).lower()
+        if isinstance(error, ssl.SSLError) or _PLAIN in str(error):
+            self._unsafe = error
         # A forbidden publish only times out for its caller; the reason comes here, in no connection with it.
         found = re.search(r'permissions violation for (publish|subscription) to "([^"]+)"', str(error), re.IGNORECASE)
         if found:

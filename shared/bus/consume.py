@@ -38,7 +38,7 @@ _RUN_TOKEN = {"tool": 3, "turns": 2}
 
 
 class Unreadable(Exception):
-    """The payload is no message of ours; delivering it again cannot help."""
+    """The payload is no message of ours, or not its sender's to say; delivering it again cannot help."""
 
 
 @dataclass(frozen=True)

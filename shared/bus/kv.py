@@ -6,8 +6,8 @@ from typing import Literal
 from nats.js.errors import APIError
 
 from shared.bus.connection import Connection, lost_race
-from shared.bus.part import Part
-from shared.bus.streams import CARDS, DESIRED, LOG, WORKSPACES, kv_stream, kv_subject
+from shared.bus.part import Part, readable
+from shared.bus.streams import CARDS, DESIRED, INTAKE, LOG, WORKSPACES, kv_stream, kv_subject
 from shared.contracts.base import MAX_MESSAGE_BYTES, Ref
 from shared.contracts.runs import DataCard
 from shared.contracts.training import JobProgress
@@ -56,6 +56,10 @@ class Registry(Part):
         ]
         return sorted(found, key=lambda card: card.dataset_id)
 
+    async def card(self, dataset_id: str) -> DataCard | None:
+        found = await kv_get(self.connection, CARDS, dataset_id)
+        return DataCard.model_validate_json(found) if found else None
+
     async def put_card(self, card: DataCard) -> None:
         """Register the card, or replace the one with the same dataset_id."""
         await kv_put(self.connection, CARDS, card.dataset_id, card.model_dump_json().encode())
@@ -67,6 +71,14 @@ class Registry(Part):
 
     async def set_workspace_head(self, run_id: str, area: str, head: Ref) -> None:
         await kv_put(self.connection, WORKSPACES, f"{run_id}.{area}", head.model_dump_json().encode())
+
+    async def intake_head(self, dataset_id: str) -> Ref | None:
+        """What intake has decoded of a dataset (`services.tool_runner.intake_cache`); None when that is nothing."""
+        found = await kv_get(self.connection, INTAKE, dataset_id)
+        return Ref.model_validate_json(found) if found else None
+
+    async def set_intake_head(self, dataset_id: str, head: Ref) -> None:
+        await kv_put(self.connection, INTAKE, dataset_id, head.model_dump_json().encode())
 
     async def desire(self, job_id: str, wish: Wish) -> None:
         """Say what shall become of a job; the runner that has it obeys. `stop` saves first, `cancel` does not."""
@@ -85,4 +97,5 @@ class Registry(Part):
     async def follow_log(self, run_id: str, job_id: str) -> AsyncIterator[JobProgress]:
         """What is kept of a job's progress, then what comes. Never ends: stop when JobFinished is there."""
         async for message in self.connection.tail(LOG, f"log.{run_id}.{job_id}"):
-            yield JobProgress.model_validate_json(message.data)
+            if progress := readable(message, JobProgress.model_validate_json):
+                yield progress

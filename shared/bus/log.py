@@ -15,11 +15,12 @@ from nats.js.errors import APIError
 from shared import telemetry
 from shared.bus.connection import EXPECTED_SUBJECT, GIVE_UP_SECONDS, Connection, lost_race
 from shared.bus.consume import RETRY_DELAYS, Consumer, Delivery, Policy, Unreadable
-from shared.bus.part import Part
-from shared.bus.streams import EVENTS
+from shared.bus.part import Part, readable
+from shared.bus.streams import ERASED, EVENTS, KEEPER, kv_stream, kv_subject
 from shared.contracts.base import Event
+from shared.contracts.erasure import Tombstone
 from shared.contracts.events import read_event
-from shared.contracts.runs import RunFinished, RunSummary
+from shared.contracts.runs import DataCard, RunFinished, RunSummary
 from shared.contracts.state import RunState, fold
 from shared.errors import Conflict, NotFound, ServerUnfit, Unavailable
 from shared.settings import Settings
@@ -39,7 +40,7 @@ class RunLog(Part):
         super().__init__(connection, settings, retry_delays)
         self._states: OrderedDict[str, RunState] = OrderedDict()
         self._summaries: dict[str, RunState] = {}
-        self._summed_up_to = 0
+        self._summed_up_to = self._erased_up_to = 0
 
     async def append(self, event: Event, unless: Callable[[RunState], bool] | None = None) -> RunState:
         """Append one fact to its run and return the state after it.
@@ -59,9 +60,9 @@ class RunLog(Part):
         data = event.encode()
         deadline = time.monotonic() + GIVE_UP_SECONDS
         state = self._states.get(event.run_id) or await self._fresh(event.run_id)
-        fresh = False
+        fresh, message_id = False, event.event_id
         while True:
-            if event.event_id in state.seen or (unless and unless(state)):
+            if state.knows(event) or (unless and unless(state)):
                 if fresh:
                     return state
                 newest = await self._fresh(event.run_id)
@@ -71,7 +72,7 @@ class RunLog(Part):
                 ack = await self.connection.publish(
                     event.subject(),
                     data,
-                    message_id=event.event_id,
+                    message_id=message_id,
                     expected=state.head,
                     expected_subject=f"evt.{event.run_id}.>",
                     template=f"evt.{{run}}.{event.sender}.{event.kind}.{event.recipient()}",
@@ -87,47 +88,73 @@ class RunLog(Part):
                 state, fresh = await self._fresh(event.run_id), True
                 continue
             if ack.duplicate:
-                return await self._fresh(event.run_id)
+                state = await self._fresh(event.run_id)
+                if state.knows(event):
+                    return state
+                # Ids can be foretold: another message was given this one, so that ours would be dropped.
+                message_id = f"{event.event_id}.{secrets.token_hex(4)}"
+                continue
             return self._remember(fold(event.run_id, [(int(ack.seq), event)], state))
 
     async def state(self, run_id: str) -> RunState:
         """The run as of now. Raises NotFound when it has no event."""
         state = await self._fresh(run_id)
-        if not state.head:
+        if not state.seen:
             raise NotFound(f"there is no run {run_id}; `m3builder runs` lists those there are")
         return state
 
     async def events(self, run_id: str) -> list[tuple[int, Event]]:
-        """All events of the run with their sequence numbers, oldest first; empty when there is no such run."""
-        return [
-            (int(message.seq), read_event(message.subject, message.data or b""))
-            async for message in self.connection.read(EVENTS, _all_of(run_id))
-        ]
+        """All events of the run with their sequence numbers, oldest first, without those that came out of turn; empty
+        when there is no such run."""
+        messages = self.connection.read(EVENTS, _all_of(run_id))
+        found = [(int(message.seq), event) async for message in messages if (event := _event(message))]
+        passed_over = fold(run_id, found).passed_over
+        return [(sequence, event) for sequence, event in found if sequence not in passed_over]
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[tuple[int, Event]]:
         """Events past the sequence `after` as they come; ends after RunFinished, also when that lies before `after`."""
         over = (await self._fresh(run_id)).finished is not None
         source = self.connection.read if over else self.connection.tail
         async for message in source(EVENTS, _all_of(run_id), after):
-            event = read_event(message.subject, message.data or b"")
-            yield int(message.seq), event
+            event, sequence = _event(message), int(message.seq)
+            if event is None or sequence in (await self._fresh(run_id)).passed_over:
+                continue
+            yield sequence, event
             if isinstance(event, RunFinished):
                 return
 
     async def runs(self) -> list[RunSummary]:
-        """One line a run, newest first. The first call reads the whole log, later ones what was added."""
+        """One line a run, newest first."""
+        return [state.summary() for state in await self.states()]
+
+    async def states(self) -> list[RunState]:
+        """All runs but erased ones, newest first. The first call reads the whole log, later ones what was added."""
         async for message in self._everything_after(self._summed_up_to):
             self._summed_up_to = int(message.seq)
             run_id = message.subject.split(".")[1]
-            try:
-                event = read_event(message.subject, message.data or b"")
-            except ValueError as error:
-                log.error("event %d of run %s cannot be read: %s", message.seq, run_id, _first(error))
-                continue
-            known = self._summaries.get(run_id)
-            self._summaries[run_id] = fold(run_id, [(int(message.seq), event)], known)
+            if event := _event(message):
+                self._summaries[run_id] = fold(run_id, [(int(message.seq), event)], self._summaries.get(run_id))
+        async for message in self.connection.read(kv_stream(ERASED), kv_subject(ERASED, ">"), self._erased_up_to):
+            self._erased_up_to = int(message.seq)
+            stone = Tombstone.model_validate_json(message.data or b"")
+            if stone.done:
+                self._states.pop(stone.id, None)
+                self._summaries.pop(stone.id, None)
         newest = sorted(self._summaries.values(), key=lambda state: state.first_at, reverse=True)
-        return [state.summary() for state in newest]
+        return [state for state in newest if state.seen]
+
+    async def of_dataset(self, card: DataCard) -> list[RunState]:
+        """The runs that were planned on a dataset, known by its id or by the digest of its files."""
+        digest = card.profile.digest if card.profile else None
+        return [
+            state
+            for state in await self.states()
+            if state.planned
+            and (
+                state.planned.card.dataset_id == card.dataset_id
+                or (digest and state.planned.card.profile and state.planned.card.profile.digest == digest)
+            )
+        ]
 
     async def listen(
         self,
@@ -143,7 +170,8 @@ class RunLog(Part):
         kept alive while it runs. Unavailable keeps the message and calls again, until the server is back; Conflict
         delivers again after a second; StaleTranscript leaves the event to the replica that holds it; any other error
         delivers again with growing delay, and at the fifth `on_dead(event, error)` is called and the event goes to
-        `dlq.EVENTS.<durable>.<run>`.
+        `dlq.EVENTS.<durable>.<run>`. An event that came out of turn reaches no handler; it goes there once, from the
+        keeper, who hears all events.
         """
 
         def read(delivery: Delivery) -> Event:
@@ -153,7 +181,11 @@ class RunLog(Part):
                 raise Unreadable(_first(error)) from error
 
         async def handle(delivery: Delivery) -> None:
-            await handler(read(delivery))
+            event = read(delivery)
+            if delivery.sequence not in (await self._fresh(event.run_id)).passed_over:
+                await handler(event)
+            elif durable == KEEPER:
+                raise Unreadable(f"{event.kind} is not for {event.sender} to say now")
 
         async def dead(delivery: Delivery, error: BaseException) -> None:
             if on_dead and not isinstance(error, Unreadable):
@@ -202,10 +234,8 @@ class RunLog(Part):
 
     async def _fresh(self, run_id: str) -> RunState:
         known = self._states.get(run_id)
-        new = [
-            (int(message.seq), read_event(message.subject, message.data or b""))
-            async for message in self.connection.read(EVENTS, _all_of(run_id), known.head if known else 0)
-        ]
+        messages = self.connection.read(EVENTS, _all_of(run_id), known.head if known else 0)
+        new = [(int(message.seq), _event(message)) async for message in messages]
         return self._remember(fold(run_id, new, known))
 
     def _remember(self, state: RunState) -> RunState:
@@ -217,6 +247,12 @@ class RunLog(Part):
         while len(self._states) > _REMEMBERED_RUNS:
             self._states.popitem(last=False)
         return state
+
+
+def _event(message: RawStreamMsg) -> Event | None:
+    """None for what is no event of ours, or a forgery: every reader passes it over, and the keeper's consumer keeps it
+    in `dlq.EVENTS.keeper.<run>` with the subject that names its sender."""
+    return readable(message, lambda data: read_event(message.subject, data))
 
 
 def _first(error: ValueError) -> str:

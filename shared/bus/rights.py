@@ -17,8 +17,10 @@ from shared.bus.streams import (
     CARDS,
     DESIRED,
     DURABLES,
+    ERASABLE,
+    ERASED,
     EVENTS,
-    LOG,
+    INTAKE,
     TOOLS,
     WORKSPACES,
     Durable,
@@ -40,8 +42,9 @@ ASKS: Mapping[Service, tuple[ToolClass, ...]] = {
     "module_architect": ("build",),
     "model_trainer": ("build", "train"),
     "scorer": ("data", "train"),
+    "tool_runner": ("intake",),
 }
-"""Of which class a service may ask a runner for work. Only `data` runners mount raw datasets."""
+"""Of which class a service may ask a runner for work. Only runners of `data` and `intake` mount raw datasets."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def rights(service: Service) -> Rights:
             f"$JS.ACK.{durable.stream}.{durable.name}.>",
             f"dlq.{durable.stream}.{durable.name}.*",
         ]
-    reads, hears = [EVENTS], [f"{inbox_of(service)}.>"]
+    reads, hears = [EVENTS, kv_stream(ERASED)], [f"{inbox_of(service)}.>"]
     if service in CALLERS:
         reads.append(kv_stream(results_bucket(service)))
         says += [f"$JS.API.DIRECT.GET.{TOOLS}.{tool_subject(kind, service, '*', '*')}" for kind in ASKS[service]]
@@ -70,15 +73,24 @@ def rights(service: Service) -> Rights:
         reads.append(turns_stream(service))
         says.append(turn_subject("*", service))
     if service == "task_manager":
+        # It registers a card anew where the files have changed since they were looked at.
         reads.append(kv_stream(CARDS))
+        says.append(kv_subject(CARDS, "*"))
     elif service == "gateway":
-        reads += [*map(turns_stream, AGENTS), LOG, kv_stream(CARDS)]
-        says += [kv_subject(CARDS, "*"), kv_subject(DESIRED, "*")]
+        # It erases runs and datasets, and so finds what is theirs, and what others still name, in every stream.
+        reads += [stream for stream in ERASABLE if stream not in reads]
+        says += [kv_subject(bucket, "*") for bucket in (CARDS, DESIRED, ERASED)]
+        says += [f"$JS.API.STREAM.MSG.DELETE.{stream}" for stream in ERASABLE]
         hears += ["evt.>", "log.>"]
     elif service == "tool_runner":
         results = [results_bucket(caller) for caller in CALLERS]
-        reads += map(kv_stream, (*results, CARDS, WORKSPACES, DESIRED))
-        says += ["log.*.*", kv_subject(WORKSPACES, ">"), *(kv_subject(bucket, "*") for bucket in results)]
+        reads += map(kv_stream, (*results, CARDS, WORKSPACES, DESIRED, INTAKE))
+        says += [
+            "log.*.*",
+            kv_subject(WORKSPACES, ">"),
+            kv_subject(INTAKE, "*"),
+            *(kv_subject(bucket, "*") for bucket in results),
+        ]
         says += [f"{inbox_of(caller)}.reply.*" for caller in CALLERS]
         hears.append(kv_subject(DESIRED, "*"))
     says += [f"$JS.API.STREAM.MSG.GET.{stream}" for stream in reads]

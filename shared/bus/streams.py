@@ -21,7 +21,7 @@ from shared.contracts.base import AGENTS
 from shared.errors import ServerUnfit, Unavailable
 
 EVENTS, LOG, TOOLS, DLQ, ADVISORIES, FENCE = "EVENTS", "LOG", "TOOLS", "DLQ", "ADVISORIES", "FENCE"
-CARDS, WORKSPACES, DESIRED = "CARDS", "WORKSPACES", "DESIRED"
+CARDS, WORKSPACES, DESIRED, INTAKE, ERASED = "CARDS", "WORKSPACES", "DESIRED", "INTAKE", "ERASED"
 
 
 def turns_stream(role: str) -> str:
@@ -38,9 +38,9 @@ def results_bucket(asker: str) -> str:
     return f"RESULTS_{asker}"
 
 
-CALLERS = (*AGENTS, "gateway")
-"""Who makes calls: the roles, and the gateway for the pictures of a report."""
-BUCKETS = (*map(results_bucket, CALLERS), CARDS, WORKSPACES, DESIRED)
+CALLERS = (*AGENTS, "gateway", "tool_runner")
+"""Who makes calls: the roles, the gateway (profiles, pictures of a report), and a runner that shares an intake out."""
+BUCKETS = (*map(results_bucket, CALLERS), CARDS, WORKSPACES, DESIRED, INTAKE, ERASED)
 
 DAY = 86_400.0
 _KEPT = dict.fromkeys((*map(results_bucket, CALLERS), DESIRED), 30 * DAY)
@@ -57,20 +57,29 @@ class Durable:
     filters: tuple[str, ...]
 
 
+_ANSWERED = "evt.*.*.QuestionAnswered.all"
+"""Wakes every role: who asked goes on, and after an approval whoever comes next."""
+
+KEEPER = "keeper"
+"""The one consumer that hears every event."""
+
 DURABLES: tuple[Durable, ...] = (
-    Durable(EVENTS, "task_manager", ("evt.*.gateway.RunRequested.all", "evt.*.*.*.task_manager")),
-    Durable(EVENTS, "data_engineer", ("evt.*.task_manager.TaskPlanned.all", "evt.*.*.*.data_engineer")),
+    Durable(EVENTS, "task_manager", ("evt.*.gateway.RunRequested.all", "evt.*.*.*.task_manager", _ANSWERED)),
+    Durable(EVENTS, "data_engineer", ("evt.*.task_manager.TaskPlanned.all", "evt.*.*.*.data_engineer", _ANSWERED)),
     Durable(
         EVENTS,
         "scorer",
         ("evt.*.data_engineer.DatasetPrepared.all", "evt.*.model_trainer.TrainingFinished.all", "evt.*.*.*.scorer"),
     ),
-    Durable(EVENTS, "module_architect", ("evt.*.scorer.DatasetLocked.all", "evt.*.*.*.module_architect")),
-    Durable(EVENTS, "model_trainer", ("evt.*.module_architect.ModuleAssembled.all", "evt.*.*.*.model_trainer")),
-    Durable(EVENTS, "keeper", ("evt.>",)),
+    Durable(EVENTS, "module_architect", ("evt.*.scorer.DatasetLocked.all", "evt.*.*.*.module_architect", _ANSWERED)),
+    Durable(
+        EVENTS, "model_trainer", ("evt.*.module_architect.ModuleAssembled.all", "evt.*.*.*.model_trainer", _ANSWERED)
+    ),
+    Durable(EVENTS, KEEPER, ("evt.>",)),
     Durable(TOOLS, "data", ("tool.data.>",)),
     Durable(TOOLS, "build", ("tool.build.>",)),
     Durable(TOOLS, "train", ("tool.train.>",)),
+    Durable(TOOLS, "intake", ("tool.intake.>",)),
 )
 
 
@@ -88,6 +97,12 @@ def kv_subject(bucket: str, key: str) -> str:
     return f"$KV.{bucket}.{key}"
 
 
+ERASABLE = (
+    EVENTS, *map(turns_stream, AGENTS), LOG, TOOLS, DLQ, *(kv_stream(bucket) for bucket in BUCKETS if bucket != ERASED),
+)  # fmt: skip
+"""Streams whose messages belong to a run or a dataset."""
+
+
 def stream_configs(replicas: int = 1) -> list[StreamConfig]:
     def stream(name: str, subjects: list[str], **fields: object) -> StreamConfig:
         defaults: dict[str, object] = {
@@ -100,7 +115,8 @@ def stream_configs(replicas: int = 1) -> list[StreamConfig]:
 
     advisories = ["MAX_DELIVERIES", "MSG_TERMINATED"]
     return [
-        stream(EVENTS, ["evt.>"], deny_delete=True, deny_purge=True),
+        # A message can be deleted, so that a run can be erased; only the gateway's user may (`shared.bus.rights`).
+        stream(EVENTS, ["evt.>"], deny_purge=True),
         *(stream(turns_stream(role), [turn_subject("*", role)]) for role in AGENTS),
         stream(LOG, ["log.>"], max_msgs_per_subject=1000, max_age=90 * DAY),
         # A full queue refuses new work; discarding the oldest would lose calls that nobody has read.
@@ -113,9 +129,19 @@ def stream_configs(replicas: int = 1) -> list[StreamConfig]:
             max_bytes=1 << 30,
             allow_direct=True,
         ),
-        stream(DLQ, ["dlq.>"]),
+        stream(DLQ, ["dlq.>"], max_bytes=1 << 30),
         stream(ADVISORIES, [f"$JS.EVENT.ADVISORY.CONSUMER.{kind}.>" for kind in advisories], max_age=7 * DAY),
-        stream(FENCE, ["fence.>"], storage=StorageType.MEMORY, max_age=60.0, duplicate_window=60.0),
+        # Everybody may write there, so it must not fill the server's memory.
+        stream(
+            FENCE,
+            ["fence.>"],
+            storage=StorageType.MEMORY,
+            max_age=60.0,
+            duplicate_window=60.0,
+            max_bytes=1 << 20,
+            max_msgs=4096,
+            max_msg_size=1024,
+        ),
         *(
             # The layout that the key-value clients of all languages expect.
             stream(
@@ -124,7 +150,6 @@ def stream_configs(replicas: int = 1) -> list[StreamConfig]:
                 max_msgs_per_subject=1,
                 discard=DiscardPolicy.NEW,
                 allow_rollup_hdrs=True,
-                deny_delete=True,
                 allow_direct=True,
                 duplicate_window=120.0,
                 max_age=_KEPT.get(bucket, 0.0),
@@ -181,4 +206,6 @@ async def _stream(js: JetStreamContext, config: StreamConfig) -> None:
     except APIError as error:
         if error.err_code != _STREAM_EXISTS:
             raise
+        # The server never takes a prohibition back; in a stream that has it nothing can be erased.
+        config.deny_delete = (await js.stream_info(str(config.name))).config.deny_delete
         await js.update_stream(config)

@@ -5,7 +5,7 @@ import secrets
 from nats.js.errors import APIError
 
 from shared.bus.connection import MESSAGE_ID, lost_race
-from shared.bus.part import Part
+from shared.bus.part import Part, readable
 from shared.bus.streams import turn_subject, turns_stream
 from shared.contracts.base import MAX_MESSAGE_BYTES
 from shared.contracts.transcript import Observation, Turn, decode_entry
@@ -18,7 +18,8 @@ class Transcripts(Part):
         found: list[Turn | Observation] = []
         last = 0
         async for message in self.connection.read(turns_stream(role), turn_subject(run_id, role)):
-            found.append(decode_entry(message.data))
+            entry = readable(message, decode_entry)
+            found += [entry] if entry else []
             last = int(message.seq)
         return found, last
 

@@ -1,87 +1,75 @@
-"""Index, split and lock: what the Data Engineer prepares and the scorer seals."""
+"""Rules, split and lock: what the Data Engineer prepares and the scorer seals."""
 
 from typing import Literal
 
 from pydantic import Field, JsonValue
 
 from shared.contracts.base import Contract, Event, Ref, Spent, TaskKind
-
-Split = Literal["train", "val", "test"]
-Grouping = Literal["stated", "derived", "inferred"]
+from shared.contracts.cases import Coverage, Grouping
+from shared.contracts.rules import Split
 
 
 class IndexRow(Contract):
-    """One sample of an index. The file is JSON Lines, one row a line (`index.jsonl`).
-
-    A scan may be one file or an ordered list of slices; order is the order of slices.
-    """
+    """One case of a view (`train_index.jsonl` has one a line). Ids and names say nothing: the scorer makes them."""
 
     sample_id: str = Field(min_length=1)
+    """`case_<random>`."""
     patient: str = Field(min_length=1)
-    """Whatever must not stand on both sides of a split."""
-    study: str | None = None
+    """`p_<random>`: what must not stand on both sides of a split."""
     label: str | tuple[str, ...] | None = None
     """Class name, or names when several may hold; None for a segmentation or report."""
     target: str | None = None
     """Relative path of the mask, or the report's text; None for a diagnosis."""
     files: tuple[str, ...] = Field(min_length=1)
-    """Relative to the dataset's folder, `/` as separator, never leaving it."""
-    attributes: dict[str, JsonValue] = {}
-    """Columns that inference needs too (rescale slope, region of interest); never a label."""
+    """One image a view: `<sample_id>/image.nii.gz`, `.../image.png` or `.../image.tif`; further ones `image_1.png`, ...
+    Channels are in the file: of a NIfTI the fourth axis."""
     split: Split
 
 
-class IndexMeta(Contract):
-    """What holds for the whole index (`index_meta.json` beside `index.jsonl`)."""
+class DatasetFacts(Contract):
+    """What trusted programs measured of the cases: all that later roles learn of a dataset."""
 
     task: TaskKind
     dimensions: Literal[2, 3]
     label_names: tuple[str, ...] = ()
     """Class names in the order of their numbers 0..N-1; of a segmentation the structures, without background."""
     label_values: dict[str, int] = {}
-    """Of a segmentation: structure -> its value in the masks (28 stays 28); 0 is background and never listed."""
+    """Of a segmentation: structure -> its value in the masks; 0 is background and never listed."""
+    channels: tuple[str, ...] = ()
+    """Names of the images' channels, in order; empty where they have none."""
     grouping: Grouping
     grouping_from: str
     """How patients were told apart, in a sentence."""
     split_from: Literal["dataset", "made"]
-    seed: int = 0
-    excluded: dict[str, tuple[str, ...]] = {}
-    """Reason -> files or samples left out; long lists are cut, `excluded_counts` is whole."""
-    excluded_counts: dict[str, int] = {}
-
-
-class Handoff(Contract):
-    """What the earlier role learned, so that no later role explores again."""
-
-    layout: str = ""
-    geometry: dict[str, JsonValue] = {}
-    """Measured: slices a scan, image sizes, spacing, intensity range, file types."""
-    oddities: tuple[str, ...] = ()
+    left_out: dict[str, int] = {}
+    """Reason, with its remedy -> cases, files or rows that are no case."""
+    by_script: bool = False
+    """Whether a script listed the cases instead of rules."""
+    measured: dict[str, JsonValue] = {}
+    """Sizes, spacing, values (`hu`, percentiles by class), over the training cases."""
 
 
 class PreparedDataset(Contract):
-    """Deliver the index: where it lies in your workspace, and what you learned that later roles need.
+    """Deliver the rules by which this dataset's cases are found: a YAML file of your workspace (`dataset.yaml`).
 
-    A probe reads every row and file before it is accepted: patients, copies, missing and unreadable files, labels.
+    A probe carries them out on the whole dataset before they are accepted; `try_rules` tells you the same before.
+    `notes` are for the report: what a reader should know of these data. No later role reads them.
     """
 
-    index_path: str = "index.jsonl"
-    meta_path: str = "index_meta.json"
-    handoff: Handoff = Handoff()
-    warnings: tuple[str, ...] = ()
+    rules_path: str = "dataset.yaml"
+    listed_path: str | None = None
+    """What `listed` in the rules names, if a script listed the cases."""
+    notes: tuple[str, ...] = Field(default=(), max_length=20)
 
 
 class DatasetPrepared(Event):
     kind: Literal["DatasetPrepared"] = "DatasetPrepared"
-    index: Ref
-    meta: IndexMeta
-    counts: dict[str, dict[str, int]]
-    """split -> class -> samples; the class of unlabelled tasks is `all`. Where several labels may hold, a sample counts
-    for each and once for `all`."""
-    patients: dict[str, int]
-    """split -> patients."""
-    handoff: Handoff = Handoff()
-    warnings: tuple[str, ...] = ()
+    rules: Ref
+    """A `shared.contracts.rules.Rules` as YAML."""
+    listed: Ref | None = None
+    """The cases that a script listed (`Rules.listed`)."""
+    coverage: Coverage
+    notes: tuple[str, ...] = ()
     spent: Spent = Spent()
 
 
@@ -106,48 +94,65 @@ class LeakageReport(Contract):
 
 
 class DatasetLocked(Event):
-    """Test rows and labels are away; later roles see `view` and nothing else."""
+    """Test cases and their answers are away; later roles see `view` and nothing else."""
 
     kind: Literal["DatasetLocked"] = "DatasetLocked"
-    index_sha256: str
+    rules_sha256: str
+    sealed: Ref
+    """A `SealedSplit` in the bucket sealed."""
     manifest_sha256: str
     """Of the sealed split: sorted `sample_id patient split` lines."""
     view: Ref
-    """A `ViewManifest` with training and validation rows only."""
+    """A `ViewManifest` with training and validation cases only."""
     leakage: LeakageReport
     locks: int = Field(ge=1)
     counts: dict[str, dict[str, int]]
+    """split -> class -> cases; the class of unlabelled tasks is `all`. Where several labels may hold, a case counts for
+    each and once for `all`."""
     patients: dict[str, int]
-    label_names: tuple[str, ...] = ()
-    label_values: dict[str, int] = {}
+    """split -> patients."""
+    facts: DatasetFacts
 
 
-class PackedSample(Contract):
-    """One sample's files as an uncompressed tar with its members in order and their times zeroed."""
+class StoredCase(Contract):
+    """Where the files of a case lie in the store: canonical ones, in the bucket `cases`."""
 
     sample_id: str
-    pack: Ref
-    files: tuple[str, ...]
-    """Member names, in order; of a training row with a mask that is the last."""
-    target: Ref | None = None
-    """The mask of a test row, an object of its own in the bucket sealed: never beside what a package is given."""
-
-
-class PackList(Contract):
-    """Result of a `pack` job: one entry for each row of the index, in its order."""
-
-    samples: tuple[PackedSample, ...]
-    looks: Ref | None = None
-    """`shared.looks.RECORD`s, one for each sample: digests and small images, to find copies by."""
+    images: tuple[Ref, ...] = Field(min_length=1)
+    """One a view, in the order of the row's files."""
+    mask: Ref | None = None
 
 
 class ViewManifest(Contract):
-    """The training view: rows to train on, the packs that hold their files, the workspace's allow-list."""
+    """The training view: training and validation cases, and where their files lie."""
 
     rows: tuple[IndexRow, ...]
-    packs: tuple[PackedSample, ...]
-    label_names: tuple[str, ...]
-    label_values: dict[str, int] = {}
-    task: TaskKind
-    dimensions: Literal[2, 3]
-    handoff: Handoff = Handoff()
+    stored: tuple[StoredCase, ...]
+    """One a row, in its order."""
+    facts: DatasetFacts
+
+
+class SealedSplit(Contract):
+    """All cases with their sides, made once by the scorer from a secret seed. Only scorer and runner read it."""
+
+    rows: tuple[IndexRow, ...]
+    """Train, val and test."""
+    stored: tuple[StoredCase, ...]
+    """One a row, in its order."""
+    keys: tuple[str, ...]
+    """One a row: what the rules call the case."""
+    facts: DatasetFacts
+    seed: str
+    """Hexadecimal; a replay with it gives the same split."""
+
+
+Altered = Literal["blanked", "moved", "noise"]
+"""What is done to an image (`shared.dataset.altered`)."""
+
+
+class CaseList(Contract):
+    """Cases that a package is to predict on: their images, never their masks."""
+
+    samples: tuple[StoredCase, ...]
+    altered: dict[str, Altered] = {}
+    """Control cases among them -> what the runner does to their images."""

@@ -5,16 +5,13 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from shared.contracts.base import Event, Service
+from shared.contracts.base import MAX_MESSAGE_BYTES, Event, Service
 from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.modules import ModuleAssembled
+from shared.contracts.questions import QuestionAnswered, QuestionAsked
 from shared.contracts.runs import (
-    ApprovalAsked,
-    ApprovalGiven,
-    BudgetExtended,
     CancelRequested,
     DatasetAdded,
-    DatasetNeeded,
     Infeasible,
     RoleFailed,
     RunFinished,
@@ -28,7 +25,6 @@ from shared.contracts.training import JobFinished, JobStarted, TrainingFinished
 AnyEvent = Annotated[
     RunRequested
     | TaskPlanned
-    | DatasetNeeded
     | DatasetAdded
     | DatasetPrepared
     | DatasetLocked
@@ -38,10 +34,9 @@ AnyEvent = Annotated[
     | RunFinished
     | Infeasible
     | WorkReturned
-    | ApprovalAsked
-    | ApprovalGiven
+    | QuestionAsked
+    | QuestionAnswered
     | CancelRequested
-    | BudgetExtended
     | RoleFailed
     | JobStarted
     | JobFinished,
@@ -49,11 +44,12 @@ AnyEvent = Annotated[
 ]
 
 SAYS: Mapping[Service, tuple[str, ...]] = {
-    "gateway": ("RunRequested", "DatasetAdded", "CancelRequested", "ApprovalGiven", "BudgetExtended"),
-    "task_manager": ("TaskPlanned", "DatasetNeeded", "RunFinished", "Infeasible", "RoleFailed", "ApprovalAsked"),
-    "data_engineer": ("DatasetPrepared", "Infeasible", "WorkReturned", "RoleFailed", "ApprovalAsked"),
-    "module_architect": ("ModuleAssembled", "Infeasible", "WorkReturned", "RoleFailed", "ApprovalAsked"),
-    "model_trainer": ("TrainingFinished", "Infeasible", "WorkReturned", "RoleFailed", "ApprovalAsked"),
+    "gateway": ("RunRequested", "DatasetAdded", "CancelRequested", "QuestionAnswered"),
+    # The keeper runs in its service: it ends runs, asks for approvals and answers with defaults.
+    "task_manager": ("TaskPlanned", "RunFinished", "Infeasible", "RoleFailed", "QuestionAsked", "QuestionAnswered"),
+    "data_engineer": ("DatasetPrepared", "Infeasible", "WorkReturned", "RoleFailed", "QuestionAsked"),
+    "module_architect": ("ModuleAssembled", "Infeasible", "WorkReturned", "RoleFailed", "QuestionAsked"),
+    "model_trainer": ("TrainingFinished", "Infeasible", "WorkReturned", "RoleFailed", "QuestionAsked"),
     "tool_runner": ("JobStarted", "JobFinished"),
     "scorer": ("DatasetLocked", "RunScored", "WorkReturned", "RoleFailed"),
 }
@@ -68,10 +64,13 @@ def decode_event(data: bytes) -> Event:
 
 
 def read_event(subject: str, data: bytes) -> Event:
-    """An event as it stands in the log. Raises ValueError also when it says something else than its subject.
+    """An event as it stands in the log. Raises ValueError also when it is larger than any that we write, or says
+    something else than its subject.
 
     The server checks who publishes on a subject, so a payload that names another sender or kind is a forgery.
     """
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise ValueError(f"an event of {len(data)} bytes on {subject}")
     event = decode_event(data)
     if event.subject() != subject:
         raise ValueError(f"an event on {subject} that says it is {event.kind} of {event.sender}")

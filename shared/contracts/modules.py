@@ -15,7 +15,7 @@ class AssembledModule(Contract):
 
     template: str
     folder: str = "."
-    dataset_code: str = "dataset.py"
+    dataset_code: str = "data.py"
     config: str = "config.yaml"
     entry_point: str = "train.py"
     model: str

@@ -1,12 +1,17 @@
 """A run from request to end: what the gateway, the Task Manager and its keeper say."""
 
+from datetime import datetime
 from typing import Literal
 
 from pydantic import Field, JsonValue
 
 from shared.contracts.base import AgentName, Contract, Event, Ref, RunId, Service, Spent, TaskKind, Token
+from shared.contracts.profile import Profile
+from shared.contracts.questions import Point
 
-End = Literal["succeeded", "failed_gate", "infeasible", "out_of_budget", "cancelled", "crashed"]
+End = Literal[
+    "succeeded", "failed_gate", "infeasible", "not_supported", "out_of_budget", "needs_answer", "cancelled", "crashed"
+]
 Level = Literal["none", "ran", "valid", "useful"]
 
 
@@ -32,6 +37,10 @@ class DataCard(Contract):
     """Absolute folder under a data root of the operator; None when the data were uploaded or are not here."""
     archive: Ref | None = None
     """What was uploaded, as one zip or tar in the store; a runner unpacks it before the first use."""
+    profile: Profile | None = None
+    """What trusted code saw in the files; None where there are none yet."""
+    looked_at: datetime | None = None
+    """When that was."""
     extra: dict[str, JsonValue] = {}
     """Whatever else the card said, unchanged."""
 
@@ -39,6 +48,9 @@ class DataCard(Contract):
     def here(self) -> bool:
         """Whether there are data to train from, or only the description."""
         return self.path is not None or self.archive is not None
+
+    def for_planning(self) -> "DataCard":
+        return self.model_copy(update={"profile": self.profile.for_planning() if self.profile else None})
 
 
 class RunRequested(Event):
@@ -49,7 +61,12 @@ class RunRequested(Event):
     core: str = "playbook"
     """`playbook`, `scripted:<transcript>`, `anthropic:<model>` or `openai:<model>`."""
     budget: Budget = Budget()
-    approvals: tuple[Literal["plan", "split", "release"], ...] = ()
+    dataset: Token | None = None
+    """The dataset to take, where a person has chosen it."""
+    approvals: tuple[Point, ...] = ()
+    """Where a person wants to be asked before the run goes on."""
+    unattended: bool = False
+    """Nobody is there to answer: questions get their default, and one without ends the run."""
     asked_by: str = ""
     seed: int = 0
 
@@ -59,6 +76,10 @@ class Candidate(Contract):
 
     dataset_id: Token
     reason: str
+
+
+ALARM = 0.99
+"""Figure above which a leak is suspected where nobody gave a bar."""
 
 
 class AcceptableRange(Contract):
@@ -99,41 +120,28 @@ class TaskPlanned(Event):
     spent: Spent = Spent()
 
 
-class DatasetNeed(Contract):
-    """Say that no registered dataset fits: what is missing, and why each candidate was refused. The run then waits."""
-
-    need: str = Field(min_length=1)
-    refused: tuple[Candidate, ...] = ()
-
-
-class DatasetNeeded(Event):
-    kind: Literal["DatasetNeeded"] = "DatasetNeeded"
-    missing: DatasetNeed
-    spent: Spent = Spent()
-
-
 class DatasetAdded(Event):
-    """A dataset was registered while the run waited; addressed to the Task Manager."""
+    """A dataset was registered while the run had none: the Task Manager looks again. It ends a wait for a dataset."""
 
     to = "task_manager"
     kind: Literal["DatasetAdded"] = "DatasetAdded"
     dataset_id: Token
 
 
-Claim = Literal["no_images", "nothing_readable", "no_labels", "one_class", "one_patient"]
+Claim = Literal["no_images", "nothing_readable", "no_targets", "one_class", "one_patient", "not_supported"]
+"""`not_supported` is none about the data: it names a format or kind of target that is not read yet."""
 
 
 class Infeasibility(Contract):
     """End the run honestly: these data cannot support this request. Evidence is what you saw, with figures.
 
-    A probe looks at the dataset itself and confirms the claim, or says why it does not hold. `accounts` is a JSON file
-    in your workspace that accounts for every image: {"rows": [{"files": [...], "patient": "...", "label": null or
-    "...", "target": null or "..."}], "excluded": {reason: [files]}}. no_images and nothing_readable need none.
+    A probe looks at the dataset itself and confirms the claim, or says why it does not hold. one_class and one_patient
+    rest on rules: `rules_path` names them.
     """
 
     claim: Claim
     reason: str = Field(min_length=1)
-    accounts: str | None = None
+    rules_path: str | None = None
     evidence: dict[str, JsonValue] = {}
 
 
@@ -171,27 +179,9 @@ class ReturnedWork(Contract):
     evidence: dict[str, JsonValue] = Field(min_length=1)
 
 
-class ApprovalAsked(Event):
-    kind: Literal["ApprovalAsked"] = "ApprovalAsked"
-    gate: Literal["plan", "split", "release"]
-    what: str
-
-
-class ApprovalGiven(Event):
-    kind: Literal["ApprovalGiven"] = "ApprovalGiven"
-    gate: Literal["plan", "split", "release"]
-    granted: bool
-    by: str = ""
-
-
 class CancelRequested(Event):
     kind: Literal["CancelRequested"] = "CancelRequested"
     reason: str = ""
-
-
-class BudgetExtended(Event):
-    kind: Literal["BudgetExtended"] = "BudgetExtended"
-    budget: Budget
 
 
 class RoleFailed(Event):
@@ -227,3 +217,6 @@ class RunSummary(Contract):
     stage: Service | None = None
     level: Level = "none"
     core: str = "playbook"
+    question: str = ""
+    """What a person is asked, while the run waits for the answer."""
+    asked_by: str = ""

@@ -46,5 +46,8 @@ class RunScored(Event):
     locks: int
     scorings: int
     """How often this run's test set has been scored, this time included."""
+    rests_on: tuple[str, ...] = ()
+    """What a reader has to know beside the figure, in sentences: how often the dataset was locked and scored, how much
+    was left out, what could have been carried past the lock, and whether the figure is too good to be true."""
     details: Ref | None = None
     """Per-case table."""

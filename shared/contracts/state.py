@@ -4,17 +4,14 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from shared.contracts.base import Contract, Event, RunId, Service, Spent
+from shared.contracts.base import AGENTS, AgentName, Contract, Event, Ref, RunId, Service, Spent
 from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.modules import ModuleAssembled
+from shared.contracts.questions import DATASET, MORE, YES, Point, QuestionAnswered, QuestionAsked, approve, more
 from shared.contracts.runs import (
-    ApprovalAsked,
-    ApprovalGiven,
     Budget,
-    BudgetExtended,
     CancelRequested,
     DatasetAdded,
-    DatasetNeeded,
     Infeasible,
     RoleFailed,
     RunFinished,
@@ -27,33 +24,50 @@ from shared.contracts.scoring import RunScored
 from shared.contracts.training import JobFinished, JobStarted, TrainingFinished
 
 
+class Resumed(Contract):
+    """A role's new order: the event that brought what it waited for."""
+
+    role: AgentName
+    order: str
+
+
 class RunState(Contract):
     """Everything that follows from the events so far. `head` is the sequence of the last one in the stream EVENTS."""
 
     run_id: RunId
     head: int = 0
     seen: frozenset[str] = frozenset()
-    """event_ids."""
+    """`<sender> <event_id>` of every event: ids can be foretold, so one counts for its own sender only."""
+    passed_over: frozenset[int] = frozenset()
+    """Sequences of events that were not their sender's to say when they came (`out_of_turn`)."""
     requested: RunRequested | None = None
     planned: TaskPlanned | None = None
     prepared: DatasetPrepared | None = None
     locked: DatasetLocked | None = None
+    sealed: Ref | None = None
+    """The `SealedSplit` of the last lock, also when work was handed back since."""
     assembled: ModuleAssembled | None = None
     trained: TrainingFinished | None = None
     scored: RunScored | None = None
-    needed: DatasetNeeded | None = None
-    """Set while the run waits for a dataset."""
     infeasible: Infeasible | None = None
     failed: RoleFailed | None = None
     cancel: CancelRequested | None = None
-    approval: ApprovalAsked | None = None
-    """Set while the run waits for an answer."""
+    question: QuestionAsked | None = None
+    """The open one: nothing goes on before its answer."""
+    answers: dict[str, str] = {}
+    """Key -> what was answered last."""
+    askers: dict[str, Service] = {}
+    """Key -> who asked; the keeper's are the Task Manager's."""
+    resumed: Resumed | None = None
+    """The answer, or added dataset, that the role which waited for it has not acted upon yet."""
+    approved: dict[Point, str] = {}
+    """Point -> event_id of the fact that a person approved; another plan or split is asked about again."""
+    refused: QuestionAnswered | None = None
+    """A person's no, which ends the run."""
     finished: RunFinished | None = None
     jobs: dict[str, JobStarted] = {}
     """Running ones."""
     jobs_done: dict[str, JobFinished] = {}
-    added: DatasetAdded | None = None
-    """The dataset that ended a wait, until a plan is made."""
     handed_back: WorkReturned | None = None
     """Work that its target has not answered yet."""
     returned: dict[str, int] = {}
@@ -66,6 +80,10 @@ class RunState(Contract):
     last_at: float = Field(default=0.0)
     """Seconds since the epoch of the first and last event."""
 
+    def knows(self, event: Event) -> bool:
+        """Whether the run has this event already."""
+        return _mark(event) in self.seen
+
     @property
     def status(self) -> str:
         """The typed end, or what the run is doing."""
@@ -73,17 +91,17 @@ class RunState(Contract):
             return self.finished.end
         if self.cancel:
             return "cancelling"
-        if self.needed:
-            return "waiting_for_dataset"
-        if self.approval:
-            return "waiting_for_approval"
+        if self.question:
+            return "waiting_for_answer"
         return "running"
 
     @property
     def stage(self) -> Service | None:
         """Who holds the baton; None when the run is over or waits for a person."""
-        if self.finished or self.needed or self.approval or not self.requested:
+        if self.finished or self.question or not self.requested:
             return None
+        if self.awaiting_approval:
+            return "task_manager"
         if not self.planned:
             return "task_manager"
         if not self.prepared:
@@ -101,7 +119,37 @@ class RunState(Contract):
     @property
     def live(self) -> bool:
         """False when no role may start new work on the run."""
-        return not (self.finished or self.cancel or self.failed or self.infeasible)
+        return not (self.finished or self.cancel or self.failed or self.infeasible or self.refused)
+
+    @property
+    def wants_dataset(self) -> bool:
+        """Whether a new dataset concerns the run: it has no plan, and is not held up by another question."""
+        if not self.live or self.requested is None or self.planned:
+            return False
+        return self.question is None or self.question.question.key == DATASET
+
+    @property
+    def reached(self) -> dict[Point, str]:
+        """Point -> event_id of the plan, the lock or the score worth a release that stands there now."""
+        worth = self.scored if self.scored and self.scored.level in ("valid", "useful") else None
+        facts: dict[Point, Event | None] = {"plan": self.planned, "split": self.locked, "release": worth}
+        return {point: fact.event_id for point, fact in facts.items() if fact}
+
+    @property
+    def awaiting_approval(self) -> Point | None:
+        """The point that was reached and that a person has yet to approve; no role starts anything before that."""
+        asks = self.requested.approvals if self.requested else ()
+        open_ones = (point for point, fact in self.reached.items() if self.approved.get(point) != fact)
+        return next((point for point in open_ones if point in asks), None)
+
+    @property
+    def package(self) -> Ref | None:
+        """What training delivered. None before the yes where a person wants to be asked before a release."""
+        asks = self.requested is not None and "release" in self.requested.approvals
+        if asks and ("release" not in self.reached or self.awaiting_approval):
+            return None
+        made = self.finished.package if self.finished else None
+        return made or (self.trained.package if self.trained else None)
 
     def summary(self) -> RunSummary:
         return RunSummary(
@@ -111,15 +159,42 @@ class RunState(Contract):
             stage=self.stage,
             level=self.finished.level if self.finished else "none",
             core=self.requested.core if self.requested else "",
+            question=self.question.question.text if self.question and not self.finished else "",
+            asked_by=self.requested.asked_by if self.requested else "",
         )
 
 
-def fold(run_id: str, events: Iterable[tuple[int, Event]], start: RunState | None = None) -> RunState:
-    """Fold (stream sequence, event) pairs into the state. Pure; an event seen before changes nothing but the head."""
+def fold(run_id: str, events: Iterable[tuple[int, Event | None]], start: RunState | None = None) -> RunState:
+    """Fold (stream sequence, event) pairs into the state. Pure.
+
+    An event seen before changes nothing but the head, nor does one out of turn, nor None, which stands for a message
+    that is no event.
+    """
     state = start or RunState(run_id=run_id)
     for sequence, event in events:
-        state = _step(state, sequence, event)
+        state = _step(state, sequence, event) if event else state.model_copy(update={"head": sequence})
     return state
+
+
+def out_of_turn(state: RunState, event: Event) -> bool:
+    """Whether `event` comes from a service that has no say in the run as it stands: a role or the scorer has one while
+    it holds the baton, the keeper (the Task Manager's service) until the run is over, the gateway asks for a run once.
+    """
+    match event.sender:
+        case "gateway":
+            return isinstance(event, RunRequested) and state.requested is not None
+        case "tool_runner":
+            return False
+        case "task_manager" if isinstance(event, RunFinished | QuestionAnswered):
+            return state.finished is not None
+        case "task_manager" if isinstance(event, QuestionAsked):
+            return state.finished is not None or state.question is not None
+        case _:
+            return state.stage != event.sender
+
+
+def _mark(event: Event) -> str:
+    return f"{event.sender} {event.event_id}"
 
 
 _FORGETS: dict[str, tuple[str, ...]] = {
@@ -132,12 +207,14 @@ _FORGETS: dict[str, tuple[str, ...]] = {
 
 
 def _step(state: RunState, sequence: int, event: Event) -> RunState:
-    if event.event_id in state.seen:
+    if state.knows(event):
         return state.model_copy(update={"head": sequence})
+    if out_of_turn(state, event):
+        return state.model_copy(update={"head": sequence, "passed_over": state.passed_over | {sequence}})
     stamp = event.at.timestamp()
     update: dict[str, object] = {
         "head": sequence,
-        "seen": state.seen | {event.event_id},
+        "seen": state.seen | {_mark(event)},
         "first_at": state.first_at or stamp,
         "last_at": stamp,
     }
@@ -148,14 +225,17 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
         case RunRequested():
             update |= {"requested": event, "budget": event.budget}
         case TaskPlanned():
-            update |= {"planned": event, "needed": None, "added": None, "handed_back": None}
-        case DatasetNeeded():
-            update |= {"needed": event, "handed_back": None}
-        case DatasetAdded():
-            update |= {"needed": None, "added": event}
+            update |= {"planned": event, "resumed": None, "handed_back": None}
+        case QuestionAsked():
+            update |= {"question": event, "askers": state.askers | {event.question.key: event.sender}}
+        case QuestionAnswered():
+            update |= _answered(state, event)
+        case DatasetAdded() if state.wants_dataset:
+            update |= {"question": None, "resumed": Resumed(role="task_manager", order=event.event_id)}
         case DatasetPrepared():
             update |= {
                 "prepared": event,
+                "resumed": None,
                 "handed_back": None,
                 "locked": None,
                 "assembled": None,
@@ -163,11 +243,12 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
                 "scored": None,
             }
         case DatasetLocked():
-            update |= {"locked": event, "locks": event.locks, "assembled": None, "trained": None, "scored": None}
+            update |= {"locked": event, "sealed": event.sealed, "locks": event.locks}
+            update |= {"assembled": None, "trained": None, "scored": None}
         case ModuleAssembled():
-            update |= {"assembled": event, "handed_back": None, "trained": None, "scored": None}
+            update |= {"assembled": event, "resumed": None, "handed_back": None, "trained": None, "scored": None}
         case TrainingFinished():
-            update |= {"trained": event, "handed_back": None, "scored": None}
+            update |= {"trained": event, "resumed": None, "handed_back": None, "scored": None}
         case RunScored():
             update |= {"scored": event, "scorings": event.scorings}
         case Infeasible():
@@ -176,15 +257,10 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
             update |= {"failed": event}
         case CancelRequested():
             update |= {"cancel": event}
-        case BudgetExtended():
-            update |= {"budget": event.budget}
-        case ApprovalAsked():
-            update |= {"approval": event}
-        case ApprovalGiven():
-            update |= {"approval": None}
         case WorkReturned():
             pair = f"{event.sender}>{event.target}"
             update |= {"returned": state.returned | {pair: state.returned.get(pair, 0) + 1}, "handed_back": event}
+            update["resumed"] = None
             update |= {name: None for name in _FORGETS[event.target]}
         case JobStarted():
             update |= {"jobs": state.jobs | {event.job_id: event}}
@@ -196,3 +272,25 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
         case RunFinished():
             update |= {"finished": event}
     return state.model_copy(update=update)
+
+
+def _answered(state: RunState, event: QuestionAnswered) -> dict[str, object]:
+    asked = state.question
+    if asked is None or event.caused_by != asked.event_id:
+        return {}  # of a question that is not open: nothing waits for it
+    unattended = state.requested is not None and state.requested.unattended
+    if event.sender != "gateway" and not (unattended and event.value == asked.question.default):
+        return {}  # only a person says more than the default
+    update: dict[str, object] = {"question": None, "answers": state.answers | {event.key: event.value}}
+    point = state.awaiting_approval
+    if asked.question.wants != "approval":
+        if asked.sender in AGENTS:
+            update["resumed"] = Resumed(role=asked.sender, order=event.event_id)
+    elif point and event.key == approve(point) and asked.sender == "task_manager":
+        passed = {"approved": state.approved | {point: state.reached[point]}}
+        update |= passed if event.value == YES else {"refused": event}
+    elif state.requested and event.value == MORE:
+        first = state.requested.budget.model_dump(exclude_none=True)
+        raised = {name: getattr(state.budget, name) + first[name] for name in first if event.key == more(name)}
+        update["budget"] = state.budget.model_copy(update=raised)
+    return update

@@ -9,9 +9,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from shared.contracts.base import AgentName, Contract, Ref, RunId, Service, Token
+from shared.contracts.base import AgentName, Contract, Ref, RunId, Service, TaskKind, Token
+from shared.contracts.runs import DataCard
 
-ToolClass = Literal["data", "build", "train"]
+ToolClass = Literal["data", "build", "train", "intake"]
+"""`intake` is what runners ask of each other: batches of an intake job. Every runner of `data` serves it, too."""
 
 MAX_RESULT_CHARS = 12_000
 """Head and tail of a longer output are kept; the whole goes to the store."""
@@ -98,10 +100,10 @@ class RunScript(ToolArgs):
 
 
 class PreviewDirs(ToolArgs):
-    """Show the shape of a folder tree: for each level the number of folders and files, extensions and examples.
+    """Show the shape of a folder tree: for each level the number of folders and files, suffixes and examples.
 
-    Works on a million files from a bounded sample and says what it skipped. Image files are opened for a few samples:
-    size, bit depth, spacing, orientation, intensities.
+    Counts every file, up to three million, and says what was passed over. A few images are opened: size, type, spacing,
+    orientation, values.
     """
 
     tool = "preview_dirs"
@@ -109,8 +111,8 @@ class PreviewDirs(ToolArgs):
 
 
 class PreviewFiles(ToolArgs):
-    """Summarise files: columns, types, distinct values and first rows of tables; shape of JSON; header and intensities
-    of images (NIfTI, DICOM, PNG, JPG, npy).
+    """Summarise files: columns, kinds, distinct values and first rows of tables (CSV, Excel, JSON, XML); header and
+    values of images in any format that is read; the beginning of other texts.
     """
 
     tool = "preview_files"
@@ -118,16 +120,36 @@ class PreviewFiles(ToolArgs):
     rows: int = Field(default=5, ge=1, le=100)
 
 
-class CheckDataset(ToolArgs):
-    """Look for what is wrong with a dataset, before anything is made of it: damaged files, images without masks, masks
-    on other grids, odd label values, NaN, outliers in spacing and size, rows without files, classes with too few
-    patients, copies. Each finding comes with its count, examples and a repair that you carry out in your workspace.
-
-    Works without a card, on bounded samples, and says what it skipped. Call it once, before you write the index.
+class ProposeRules(ToolArgs):
+    """Search for the rules by which this dataset's cases are found. Answers with the best few, each as YAML with what
+    it explains: cases, patients, classes, files left out and why. Save the one you take as dataset.yaml, changed as you
+    see fit. Where two explain the same and differ in one decision, ask a person.
     """
 
-    tool = "check_dataset"
-    path: str = "/data"
+    tool = "propose_rules"
+    task: TaskKind
+    dimensions: Literal[2, 3] | None = None
+    """A wish; what files say wins."""
+    only: tuple[str, ...] = ()
+    """Classes or structures that were asked for; empty for all."""
+    target: str = ""
+    """The request's words for what is to be told apart, marked or described."""
+    answers: dict[str, str] = {}
+    """What a person has decided: key of a question -> value."""
+    limit: int = Field(default=3, ge=1, le=8)
+
+
+class TryRules(ToolArgs):
+    """Carry rules out on the whole dataset, without decoding an image, and tell what they cover: cases, patients,
+    counts, a given split, what is left out with the reason, contradictions, and why no model could be made of it.
+    """
+
+    tool = "try_rules"
+    reads_only = False
+    path: str = "dataset.yaml"
+    """Of your workspace; with `text` it is written there first."""
+    text: str | None = None
+    """YAML of the rules."""
 
 
 class ViewImage(ToolArgs):
@@ -162,14 +184,35 @@ TOOLS: dict[str, type[ToolArgs]] = {
         RunScript,
         PreviewDirs,
         PreviewFiles,
-        CheckDataset,
+        ProposeRules,
+        TryRules,
         ViewImage,
         StartTraining,
     )
 }
 
-PROBES = ("verify_index", "verify_infeasible", "verify_batches", "verify_package")
+PROBES = ("resolve_rules", "verify_infeasible", "verify_batches", "verify_package")
 """Trusted code that the runner runs from its own image on behalf of a role's check; never offered to a core."""
+
+
+class ProfileDataset(Contract):
+    """Arguments of the call `profile_dataset`: look at the files of a dataset, where they changed since its profile.
+
+    Asked by the gateway for a dataset that is being registered, and by the Task Manager's service before a run.
+    """
+
+    tool: ClassVar[str] = "profile_dataset"
+    card: DataCard
+
+
+class DecodeBatch(Contract):
+    """Arguments of a runner's call `decode_batch`: cases of its intake job, for whichever runner is free."""
+
+    tool: ClassVar[str] = "decode_batch"
+    job_id: Token
+    """Whoever stops this job stops its batches."""
+    batch: Ref
+    """In the bucket sealed (`services.tool_runner.intake_batch.Batch`)."""
 
 
 class ToolCall(Contract):

@@ -1,4 +1,4 @@
-"""Jobs (train, predict, pack) and the Model Trainer's answer."""
+"""Jobs (train, predict, intake) and the Model Trainer's answer."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue
 
 from shared.contracts.base import Contract, Event, Ref, RunId, Service, Spent, Token
 
-JobKind = Literal["train", "predict", "pack"]
+JobKind = Literal["train", "predict", "intake"]
 Outcome = Literal["ok", "failed", "timeout", "memory", "cancelled", "lost"]
 
 
@@ -14,7 +14,7 @@ class JobSpec(Contract):
     """Long work for a runner. Published to `tool.<class>.<asker>.<run>.<job>`; its end is the event JobFinished.
 
     `train` runs `command` in the build workspace; `predict` runs a package on sealed samples under opaque names;
-    `pack` copies a dataset's samples into the store: train and val rows to the bucket data, test rows to sealed.
+    `intake` turns raw data into cases by the rules of the Data Engineer: canonical files in the bucket cases.
     """
 
     job_id: Token
@@ -26,7 +26,8 @@ class JobSpec(Contract):
     command: tuple[str, ...] = ()
     """argv inside the sandbox, for `train`."""
     inputs: dict[str, Ref] = {}
-    """`predict`: package, samples (a PackList). `pack`: index."""
+    """`predict`: package, samples (a CaseList). `intake`: rules, listed (if a script listed the cases), sealed (the
+    last `SealedSplit`, by which ids of handed back cases are known again)."""
     seconds: float = Field(default=3600, gt=0)
     memory_mb: int | None = Field(default=None, ge=64)
     """Less than what the runner gives a job; None for all of that."""
@@ -39,6 +40,8 @@ class JobStarted(Event):
     attempt: int = 1
     runner: str = ""
     isolation: str = ""
+    apart: bool = False
+    """Whether the runner takes no jobs of the class `data` and has no raw data: then landlock suffices for a score."""
 
 
 class JobProgress(Contract):
@@ -74,8 +77,10 @@ class JobFinished(Event):
     """Head and tail of the output, or the parsed cause of a failure."""
     metrics: dict[str, JsonValue] = {}
     """From `metrics.json` of the job; validation figures only."""
+    own_code: tuple[str, ...] = ()
+    """Of `train`: code in the workspace and the package that is neither a template's nor our library's, 20 at most."""
     outputs: dict[str, Ref] = {}
-    """`train`: package (a folder manifest). `predict`: predictions. `pack`: packs (a PackList)."""
+    """`train`: package (a folder manifest). `predict`: predictions. `intake`: cases (a CaseTable in `sealed`)."""
     log: Ref | None = None
 
     def recipient(self) -> str:

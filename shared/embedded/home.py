@@ -8,6 +8,7 @@ import os
 import random
 import secrets
 import socket
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,10 @@ class Remembered(BaseModel):
     def s3_secret(self, service: Service) -> str:
         return _derived(self.s3_secret_key, service)
 
+    @property
+    def gateway_token(self) -> str:
+        return _derived(self.nats_password, "http")
+
     def settings(self, base: Settings) -> Settings:
         """The caller's settings with the addresses of this system and the operator's credentials."""
         return base.model_copy(
@@ -52,6 +57,7 @@ class Remembered(BaseModel):
                 "s3_access_key": self.s3_access_key,
                 "s3_secret_key": SecretStr(self.s3_secret_key),
                 "gateway_url": f"http://127.0.0.1:{self.ports['gateway']}",
+                "gateway_token": SecretStr(self.gateway_token),
                 "data_roots": self.data_roots,
                 "ready_file": None,
             }
@@ -101,13 +107,22 @@ class Home:
         return (self.runner if name == "tool_runner" else self.run) / f"{name}.ready"
 
     def make(self, runner_uid: int) -> None:
-        """Create what is missing. As root, gives the runner its folder, since it drops to its own uid."""
-        for folder in (self.root, self.nats, self.s3, self.runner, self.logs, self.run):
-            folder.mkdir(parents=True, exist_ok=True)
-        for folder in (self.nats, self.s3, self.logs, self.run):
+        """Create what is missing, all of it closed to the other users of the machine.
+
+        As root, gives the runner its folder, since it drops to its own uid, and lets its group pass through the home
+        and read `data`. Raises UserError for a home that many users share, such as /tmp.
+        """
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.root.stat().st_mode & stat.S_ISVTX:
+            raise UserError(f"{self.root} is shared by the users of this machine: set M3_HOME to a folder of your own.")
+        for folder in (self.root, self.nats, self.s3, self.runner, self.logs, self.run, self.data):
+            folder.mkdir(exist_ok=True)
             folder.chmod(0o700)
         if os.geteuid() == 0:
             os.chown(self.runner, runner_uid, runner_uid)
+            for folder, mode in ((self.root, 0o710), (self.data, 0o750)):
+                os.chown(folder, 0, runner_uid)
+                folder.chmod(mode)
 
     def recall(self) -> Remembered | None:
         """None when nothing was started here yet."""
@@ -126,7 +141,7 @@ class Home:
     @contextlib.contextmanager
     def locked(self, tell: Callable[[str], None]) -> Iterator[None]:
         """One `up` or `down` at a time; a second one waits."""
-        self.root.mkdir(parents=True, exist_ok=True)
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.root / "lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -147,9 +162,9 @@ def first_memory(names: Sequence[str], data_roots: tuple[Path, ...]) -> Remember
     )
 
 
-def _derived(secret: str, service: Service) -> str:
-    """A service's own secret: it follows from the operator's, which does not follow from it."""
-    return hmac.new(secret.encode(), service.encode(), "sha256").hexdigest()[:48]
+def _derived(secret: str, user: str) -> str:
+    """A secret of one user's own: it follows from the operator's, which does not follow from it."""
+    return hmac.new(secret.encode(), user.encode(), "sha256").hexdigest()[:48]
 
 
 def free_ports(names: Sequence[str]) -> dict[str, int]:

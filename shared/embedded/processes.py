@@ -59,11 +59,12 @@ def start_ticks(pid: int) -> int:
 def start(
     name: str, argv: Sequence[str], env: Mapping[str, str], log: Path, cwd: Path, fingerprint: str, restarts: int = 0
 ) -> Record:
-    """Start detached, in a session of its own, with its output appended to `log`."""
+    """Start detached, in a session of its own, its output appended to `log`, its files closed to other users."""
     with log.open("ab") as output:
         process = subprocess.Popen(
-            argv, env=dict(env), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=cwd, start_new_session=True
-        )
+            argv, env=dict(env), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=cwd,
+            start_new_session=True, umask=0o077,
+        )  # fmt: skip
     # The handle is dropped on purpose: the process is found again by its record.
     process.returncode = 0
     return Record(name, process.pid, start_ticks(process.pid), boot_id(), fingerprint, restarts)

@@ -5,6 +5,7 @@ its gRPC ports (TCP and Unix sockets in /tmp) take only who shows the certificat
 """
 
 import json
+import re
 import secrets
 import shutil
 import signal
@@ -12,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, field
@@ -26,6 +28,8 @@ from shared.errors import M3Error, ServerUnfit, UserError
 from shared.store.rights import RIGHTS
 
 HOST = "127.0.0.1"
+_QUIET = 8
+"""Looks, a second apart, at which nothing is left to remove: the server learns of removals every five seconds."""
 STOP_SECONDS = 1.0
 """From SIGTERM to SIGKILL. Left alone the server waits 15 s for its own streams; what it acknowledged is on disk."""
 
@@ -237,6 +241,19 @@ def wait_ready(endpoint: str, keys: S3Keys, seconds: float, process: "subprocess
     finally:
         pool.clear()
     raise ServerUnfit(f"the S3 server at {endpoint} did not answer a signed request within {seconds:g} s ({problem}).")
+
+
+def vacuum(master: int, seconds: float = 60.0) -> bool:
+    """Have the server write its files anew without what was removed; `master` is that port of it. Blocks until its
+    bytes are gone, but not longer than `seconds`; then False, and the server goes on by itself."""
+    address, deadline, quiet = f"http://{HOST}:{master}/vol", time.monotonic() + seconds, 0
+    while quiet < _QUIET and time.monotonic() < deadline:
+        with suppress(OSError, ValueError):
+            urllib.request.urlopen(f"{address}/vacuum?garbageThreshold=0.000001", timeout=seconds).close()
+            with urllib.request.urlopen(f"{address}/status", timeout=5) as answer:
+                quiet = 0 if re.search(rb'"DeletedByteCount":[1-9]', answer.read()) else quiet + 1
+        time.sleep(1)
+    return quiet == _QUIET
 
 
 def remove_sockets(ports: S3Ports) -> None:

@@ -121,8 +121,6 @@ def attach(settings: Settings) -> System | None:
 def _memory(home: Home, settings: Settings, data_roots: Sequence[Path]) -> Remembered:
     memory = home.recall()
     roots = tuple(data_roots) or settings.data_roots or (memory.data_roots if memory else ()) or (home.data,)
-    if roots == (home.data,):
-        home.data.mkdir(exist_ok=True)
     missing = [str(root) for root in roots if not root.is_dir()]
     if missing:
         raise UserError(f"The data root {missing[0]} is no folder. Create it, or name another with --data-root.")
@@ -217,6 +215,7 @@ def _start(
 def environment(home: Home, name: Service, settings: Settings, memory: Remembered) -> dict[str, str]:
     """What a service is told by us, its own credentials among it; the rest it inherits."""
     in_store = name in store_rights.RIGHTS
+    signing = settings.signing_key if name == "gateway" else None
     return {
         "M3_HOME": str(home.root),
         "M3_NATS_URL": settings.nats_url,
@@ -227,6 +226,7 @@ def environment(home: Home, name: Service, settings: Settings, memory: Remembere
         "M3_S3_SECRET_KEY": memory.s3_secret(name) if in_store else "",
         "M3_S3_BUCKET_PREFIX": settings.s3_bucket_prefix,
         "M3_GATEWAY_URL": settings.gateway_url,
+        "M3_GATEWAY_TOKEN": memory.gateway_token if name == "gateway" else "",
         "M3_DATA_ROOTS": json.dumps([str(root) for root in settings.data_roots]),
         "M3_READY_FILE": str(home.ready_file(name)),
         "M3_HEALTH_PORT": "0",
@@ -234,12 +234,14 @@ def environment(home: Home, name: Service, settings: Settings, memory: Remembere
         # Both packages have to be found wherever the command was called from.
         "PYTHONPATH": str(Path(services.__path__[0]).parent),
         "PYTHONUNBUFFERED": "1",
+        **({"M3_SIGNING_KEY": str(signing.absolute())} if signing else {}),
     }
 
 
 def inherited(name: str) -> dict[str, str]:
-    """The caller's environment, without keys of model providers where none is needed."""
+    """The caller's environment, without keys of model providers where none is needed, nor where the operator's lies."""
     env = dict(os.environ)
+    env.pop("M3_SIGNING_KEY", None)
     if name in _KEYLESS:
         env = {key: value for key, value in env.items() if not key.endswith(("_API_KEY", "_TOKEN"))}
     return env

@@ -3,6 +3,8 @@
 The file is JSON Lines of `Turn` (written by `m3builder record RUN FILE`); only role, number, text and calls are used.
 """
 
+import os
+import stat
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,12 +15,13 @@ from shared.agent.role import Role
 from shared.contracts.transcript import Call, Observation, Turn, decode_entry
 from shared.errors import ReplayMismatch, UserError
 
+MAX_BYTES = 64 << 20
+
 
 def read_transcript(path: Path) -> dict[str, list[Turn]]:
     """Role -> its turns in order. Raises UserError when the file is missing or no transcript."""
     try:
-        lines = path.read_bytes().splitlines()
-        entries = [decode_entry(line) for line in lines if line.strip()]
+        entries = [decode_entry(line) for line in _read(path).splitlines() if line.strip()]
     except OSError as error:
         raise UserError(f"the transcript {path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
@@ -30,6 +33,15 @@ def read_transcript(path: Path) -> dict[str, list[Turn]]:
     if not turns:
         raise UserError(f"{path} holds no turns")
     return turns
+
+
+def _read(path: Path) -> bytes:
+    """Raises UserError for what is no regular file, or a larger one than any recorded run."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+            raise UserError(f"the transcript {path} is no regular file of at most {MAX_BYTES} bytes")
+        return file.read(MAX_BYTES)
 
 
 class ScriptedCore:

@@ -1,8 +1,8 @@
 """The one door to the object store: S3 through minio-py, content-addressed, verified.
 
-Only PUT, GET, HEAD and multipart are relied on: no conditional writes, no versioning, and an ETag is never taken for a
-hash. All calls block and are thread-safe; coroutines use `asyncio.to_thread`. While the store is away they are
-repeated for `Store.patience` seconds, then raise Unavailable.
+Only PUT, GET, HEAD, DELETE, listing and multipart are relied on: no conditional writes, no versioning, and an ETag is
+never taken for a hash. All calls block and are thread-safe; coroutines use `asyncio.to_thread`. While the store is away
+they are repeated for `Store.patience` seconds, then raise Unavailable.
 """
 
 import hashlib
@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
+from shared import tls
 from shared.contracts.base import Ref
 from shared.errors import NotFound, ToolBroken, Unavailable, UserError
 from shared.settings import Settings
 from shared.store.faults import explained
 from shared.store.folders import FolderManifest, fetch_files, store_folder
 
-BUCKETS = ("work", "data", "sealed", "packages", "pictures")
+BUCKETS = ("work", "data", "cases", "sealed", "packages", "pictures")
 """By role; the name in the store has the settings' prefix."""
 
 THREADS = 8
@@ -47,8 +48,10 @@ class Store:
         address = urlsplit(settings.s3_endpoint)
         if address.scheme not in ("http", "https") or not address.netloc or address.path.strip("/"):
             raise UserError(f"M3_S3_ENDPOINT is {settings.s3_endpoint!r}; it must look like http://host:port")
+        tls.refuse_plain_text(settings, "M3_S3_ENDPOINT", settings.s3_endpoint, "https")
         self.endpoint = settings.s3_endpoint
         self._host, self._secure = address.netloc, address.scheme == "https"
+        self._tls = tls.context(settings) if self._secure else None
         self._keys = (settings.s3_access_key, settings.s3_secret_key.get_secret_value())
         self._prefix = settings.s3_bucket_prefix
         self.patience = 30.0
@@ -129,6 +132,19 @@ class Store:
         except NotFound:
             return False
 
+    def listed(self, bucket: str) -> list[tuple[str, int]]:
+        """Key and bytes of every object of a bucket."""
+
+        def read() -> list[tuple[str, int]]:
+            found = self._minio().list_objects(self._bucket(bucket), recursive=True)
+            return [(str(item.object_name), int(item.size or 0)) for item in found if not item.is_dir]
+
+        return self._insist(f"listing {bucket}", read)
+
+    def remove(self, bucket: str, key: str) -> None:
+        """Remove an object; one that is gone is fine. For `shared.store.sweep` alone, which knows what is needed."""
+        self._insist(f"removing {bucket}/{key}", lambda: self._minio().remove_object(self._bucket(bucket), key))
+
     def put_folder(self, bucket: str, folder: Path, exclude: Collection[str] = ()) -> Ref:
         """Store a folder's files, then their manifest; the Ref is the manifest's and says all of the content.
 
@@ -150,8 +166,12 @@ class Store:
         return self.put_bytes(bucket, manifest.encode(), "application/json")
 
     def get_manifest(self, ref: Ref) -> FolderManifest:
-        """Raises ToolBroken when the object is no manifest, UnsafePath (a UserError) when a path in it leaves."""
-        return FolderManifest.decode(self.get_bytes(ref))
+        """Raises ToolBroken when the object is no manifest of files in its own bucket, UnsafePath (a UserError) when a
+        path in it leaves."""
+        manifest = FolderManifest.decode(self.get_bytes(ref))
+        if others := {entry.ref.bucket for entry in manifest.files.values()} - {ref.bucket}:
+            raise ToolBroken(f"a folder of the bucket {ref.bucket} names objects of {', '.join(sorted(others))}")
+        return manifest
 
     def _read(self, ref: Ref, write: Callable[[bytes], object]) -> None:
         digest, size = hashlib.sha256(), 0
@@ -194,7 +214,6 @@ class Store:
         """The client of this process: connections must not be shared across a fork."""
         with self._lock:
             if self._made_by != os.getpid():
-                import certifi
                 import urllib3
                 from minio import Minio
 
@@ -202,8 +221,7 @@ class Store:
                     maxsize=2 * THREADS,
                     timeout=urllib3.Timeout(connect=5, read=60),
                     retries=False,  # `_insist` repeats
-                    cert_reqs="CERT_REQUIRED",
-                    ca_certs=os.environ.get("SSL_CERT_FILE") or certifi.where(),
+                    ssl_context=self._tls,
                 )
                 # A region given saves a request a bucket, and not every store answers that request.
                 self._client = Minio(self._host, *self._keys, secure=self._secure, region="us-east-1", http_client=pool)

@@ -19,7 +19,7 @@ def explained(what: str, endpoint: str) -> Iterator[None]:
     Unavailable is what passes by itself, or once somebody starts the server.
     """
     from minio.error import InvalidResponseError, MinioException, S3Error, ServerError
-    from urllib3.exceptions import HTTPError
+    from urllib3.exceptions import HTTPError, SSLError
 
     try:
         yield
@@ -33,6 +33,11 @@ def explained(what: str, endpoint: str) -> Iterator[None]:
         raise kind(f"{what}: {endpoint} answered, but not as an S3 server does: {error}") from None
     except MinioException as error:
         raise ToolBroken(f"{what}: {endpoint} answered, but not as an S3 server does: {error}") from None
+    except SSLError as error:
+        raise Unavailable(
+            f"{what}: the object store at {endpoint} cannot be trusted ({error}). Check M3_S3_ENDPOINT, M3_TLS_CA_FILE "
+            "for its authority, and M3_TLS_CERTIFICATE if it asks for ours."
+        ) from None
     except HTTPError as error:
         cause = getattr(error, "reason", None) or error
         raise Unavailable(
@@ -55,6 +60,10 @@ def _of_server(code: str, message: str, what: str, endpoint: str) -> M3Error:
         return NotFound(f"{what}: it is not in the object store at {endpoint} ({code}).")
     if code == "RequestTimeTooSkewed":
         return UserError(f"{what}: this machine's clock and that of {endpoint} differ too much. Set the clocks.")
+    if code == "BadRequest" and endpoint.startswith("http:"):
+        return ToolBroken(
+            f"{what}: {endpoint} calls the request bad ({message}). If it speaks TLS, M3_S3_ENDPOINT must say https."
+        )
     if code in _FULL:
         return ToolBroken(f"{what}: the object store at {endpoint} is full ({code}). Give it more space.")
     kind = Unavailable if code in _BUSY else ToolBroken

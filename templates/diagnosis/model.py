@@ -1,110 +1,110 @@
-"""Network and loss. Exported with the package: of `shared` it may import `shared.trainkit.exported` and nothing else.
+"""Network and loss. predict.py builds the network by this same file.
 
-Kept by whoever edits this file: `ModelConfig`, `LossConfig`, `build(config, num_classes, class_weights)`, a module
-whose `forward(image, labels=None)` returns {"loss", "logits"}; image is (B, 1, D, H, W) or (B, 1, H, W), logits
-(B, classes).
+train.py, predict.py and the checks call `build`; what it returns is a module whose `forward(image, labels=None)` gives
+{"logits": (B, classes)} and, with labels, "loss". `image` is float32 (B, views * C, ...); labels are (B,)
+numbers, or (B, classes) of 0 and 1 where several may hold.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from images import whole
+from networks import make_encoder, map_of
 from torch import nn
-
-from shared.trainkit.exported.imaging.backbones import BackboneConfig as ModelConfig
-from shared.trainkit.exported.imaging.backbones import make_encoder, map_of
-
-__all__ = ["LossConfig", "ModelConfig", "build"]
-
-
-@dataclass(frozen=True)
-class LossConfig:
-    """`name`: cross_entropy or focal; where several labels may hold for a sample bce, focal or asymmetric; auto takes
-    the first. Focal (Lin et al. 2017) turns down what is already right, by the power `focal_gamma`. Asymmetric (Ridnik
-    et al. 2021, "Asymmetric Loss For Multi-Label Classification") turns down absent labels more than present ones, by
-    their own powers, and passes over absent ones below the probability `margin`: for many labels, each of them rare.
-
-    `class_weights`: balanced or none; of bce and focal with several labels the weight of present ones; asymmetric has
-    none. `label_smoothing` is of cross_entropy only.
-    """
-
-    __pydantic_config__ = {"extra": "forbid"}
-    name: Literal["auto", "cross_entropy", "focal", "bce", "asymmetric"] = "auto"
-    class_weights: Literal["balanced", "none"] = "balanced"
-    label_smoothing: float = 0.05
-    focal_gamma: float = 2.0
-    gamma_absent: float = 4.0
-    gamma_present: float = 1.0
-    margin: float = 0.05
 
 
 class Classifier(nn.Module):
-    """The mean over the positions of a feature map, and a linear layer."""
+    """A backbone for each view, the mean over the positions of its feature map, and a linear layer over all views."""
 
     def __init__(
-        self,
-        config: ModelConfig,
-        loss: LossConfig,
-        shape: Sequence[int],
-        classes: int,
-        multi_label: bool,
-        weights: Sequence[float] | None,
+        self, encoder: nn.Module, channels: int, classes: int, dropout: float, loss: nn.Module, views: int = 1
     ) -> None:
+        """`channels` are those of the encoder's feature map."""
         super().__init__()
-        self.encoder = make_encoder(config, shape)
-        channels, _ = map_of(self.encoder, shape)
-        self.head = nn.Sequential(nn.Dropout(config.dropout), nn.Linear(channels, classes))
+        self.encoder, self.views = encoder, views
+        self.head = nn.Sequential(nn.Dropout(dropout), nn.Linear(channels * views, classes))
         self.loss = loss
-        self.multi_label = multi_label
-        # Not part of the weights: the package has no use for it.
-        self.register_buffer("class_weights", torch.tensor(weights) if weights else None, persistent=False)
 
     def forward(self, image: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
-        logits = self.head(self.encoder(image).flatten(2).mean(2))
+        each = image.unflatten(1, (self.views, -1)).flatten(0, 1)
+        seen = self.encoder(each).flatten(2).mean(2)
+        logits = self.head(seen.unflatten(0, (-1, self.views)).flatten(1))
         if labels is None:
             return {"logits": logits}
-        return {"loss": self.compute_loss(logits.float(), labels), "logits": logits}
-
-    def compute_loss(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        name, weights, gamma = self.loss.name, self.class_weights, self.loss.focal_gamma
-        if not self.multi_label:
-            if name == "focal":
-                return focal(logits, labels, weights, gamma)
-            return F.cross_entropy(logits, labels, weight=weights, label_smoothing=self.loss.label_smoothing)
-        if name == "asymmetric":
-            return asymmetric(logits, labels.float(), self.loss)
-        losses = F.binary_cross_entropy_with_logits(logits, labels.float(), pos_weight=weights, reduction="none")
-        if name == "focal":
-            right = torch.where(labels > 0, logits, -logits).sigmoid()
-            losses = losses * (1 - right) ** gamma
-        return losses.mean()
+        return {"loss": self.loss(logits.float(), labels), "logits": logits}
 
 
-def focal(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None, gamma: float) -> torch.Tensor:
-    likelihood = F.log_softmax(logits, 1).gather(1, labels[:, None])[:, 0]
-    losses = -((1 - likelihood.exp()) ** gamma) * likelihood
-    return losses.mean() if weights is None else (losses * weights[labels]).mean()
+class Loss(nn.Module):
+    """(B, classes) logits, labels -> mean. `weights` of classes, or of present labels where several may hold."""
+
+    def __init__(self, weights: Sequence[float] | None = None, **settings: float) -> None:
+        super().__init__()
+        self.settings = settings
+        # Not among the saved weights: a package has no use for it.
+        self.register_buffer("weights", torch.tensor(weights) if weights else None, persistent=False)
+
+    def extra_repr(self) -> str:
+        weights = [] if self.weights is None else [f"weights {[round(value, 2) for value in self.weights.tolist()]}"]
+        return ", ".join([*(f"{name} {value:g}" for name, value in self.settings.items()), *weights])
 
 
-def asymmetric(logits: torch.Tensor, labels: torch.Tensor, how: LossConfig) -> torch.Tensor:
-    """Mean over samples and labels."""
-    present = logits.sigmoid()
-    absent = (1 - present + how.margin).clamp(max=1)
-    found = -F.logsigmoid(logits) * (1 - present) ** how.gamma_present
-    missed = -absent.clamp(min=1e-8).log() * (1 - absent) ** how.gamma_absent
-    return torch.where(labels > 0, found, missed).mean()
+class CrossEntropy(Loss):
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(logits, labels, self.weights, label_smoothing=self.settings["label_smoothing"])
 
 
-def build(config: Any, num_classes: int, class_weights: Sequence[float] | None = None) -> Classifier:
-    """`config` needs `.preprocess.input_shape` (resolved), `.model`, `.loss`, `.multi_label`."""
-    multi_label = bool(config.multi_label)
-    if multi_label and config.loss.name == "cross_entropy":
-        raise ValueError("loss.name cross_entropy is for one label a sample; use bce, focal, asymmetric or auto")
-    if not multi_label and config.loss.name in ("bce", "asymmetric"):
-        raise ValueError(
-            f"loss.name {config.loss.name} is for several labels a sample; use cross_entropy, focal or auto"
-        )
-    shape = config.preprocess.input_shape
-    return Classifier(config.model, config.loss, shape, num_classes, multi_label, class_weights)
+class Focal(Loss):
+    """Turns down what is already right, by the power `gamma` (Lin et al. 2017)."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        likelihood = F.log_softmax(logits, 1).gather(1, labels[:, None])[:, 0]
+        losses = -((1 - likelihood.exp()) ** self.settings["gamma"]) * likelihood
+        return losses.mean() if self.weights is None else (losses * self.weights[labels]).mean()
+
+
+class BinaryCrossEntropy(Loss):
+    """Of each label by itself; focal with a `gamma` above 0."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        losses = F.binary_cross_entropy_with_logits(logits, labels.float(), pos_weight=self.weights, reduction="none")
+        right = torch.where(labels > 0, logits, -logits).sigmoid()
+        return (losses * (1 - right) ** self.settings["gamma"]).mean()
+
+
+class Asymmetric(Loss):
+    """For many labels, each of them rare (Ridnik et al. 2021): turns down absent labels more than present ones, by
+    their own powers, and passes over absent ones below the probability `margin`."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        present, settings = logits.sigmoid(), self.settings
+        absent = (1 - present + settings["margin"]).clamp(max=1)
+        found = -F.logsigmoid(logits) * (1 - present) ** settings["gamma_present"]
+        missed = -absent.clamp(min=1e-8).log() * (1 - absent) ** settings["gamma_absent"]
+        return torch.where(labels > 0, found, missed).mean()
+
+
+def make_loss(wanted: Any, several: bool, weights: Sequence[float] | None) -> Loss:
+    """By the section `loss`. Raises ValueError for one that does not suit the labels."""
+    fitting = ("bce", "focal", "asymmetric") if several else ("cross_entropy", "focal")
+    name = fitting[0] if wanted.name == "auto" else wanted.name
+    if name not in fitting:
+        labels = "one label a sample" if several else "several labels a sample"
+        raise ValueError(f"loss.name {name} is for {labels}; use {', '.join(fitting)} or auto")
+    if name == "cross_entropy":
+        return CrossEntropy(weights, label_smoothing=wanted.label_smoothing)
+    if name == "asymmetric":
+        powers = {key: getattr(wanted, key) for key in ("gamma_absent", "gamma_present", "margin")}
+        return Asymmetric(**powers)
+    gamma = wanted.focal_gamma if name == "focal" else 0.0
+    return BinaryCrossEntropy(weights, gamma=gamma) if several else Focal(weights, gamma=gamma)
+
+
+def build(config: Any, classes: int, class_weights: Sequence[float] | None = None) -> nn.Module:
+    """The untrained network, by the settled configuration (`multi_label`, `preprocess`, `model`, `loss`)."""
+    inputs, *shape = whole(config.preprocess)
+    encoder = make_encoder(config.model, shape, inputs)
+    channels, _ = map_of(encoder, shape, inputs)
+    loss = make_loss(config.loss, bool(config.multi_label), class_weights)
+    return Classifier(encoder, channels, classes, config.model.dropout, loss, config.preprocess.views)

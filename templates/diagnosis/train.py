@@ -1,130 +1,301 @@
 """Train a classifier: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out in seconds.
 
-Reads train_index.jsonl and label_map.json, images below $M3_DATA. Leaves progress.jsonl, metrics.json (validation
-only), checkpoints/ and package/ in the working directory. A second call with the same configuration, data and code
-goes on from the newest intact checkpoint. Exit codes: 0 done, 1 the training failed, 2 configuration or data are
-wrong (all problems are listed), 143 stopped by SIGTERM with a checkpoint saved.
+Reads train_index.jsonl and label_map.json, images below $M3_DATA. Leaves progress.jsonl, tiers.json, metrics.json
+(validation only), checkpoints/ and package/ in the working directory. A second call with the same configuration, data
+and code goes on from the newest intact checkpoint. Exit codes: 0 done, 1 the training failed, 2 configuration, data or
+code are wrong (all problems are listed), 143 stopped by SIGTERM with a checkpoint saved.
 """
 
+import argparse
 import math
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-# Set before the frameworks are imported: nothing here may look for a network.
+# Set before the frameworks are imported: nothing here may look for a network, and threads that wait do not spin.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# Threads that wait do not spin: on a machine shared with others that costs half the speed.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-import config
-import dataset
+import config as settings
+import data
+import images
 import model
+import pretrained
+import safetensors.torch
+import smoke
 import torch
+from augment import Augment
+from metrics import auc_by_class, class_weights, scores
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
+from transformers.trainer_callback import PrinterCallback
 
-from shared.trainkit.checks import Problem, label_problems
-from shared.trainkit.images import run
-from shared.trainkit.images.task import Costs, Measured, Row, Task
-from shared.trainkit.index import labels_of
+from shared.training import callbacks, checkpoints, checks, ranks
+from shared.training.cache import ArrayCache
+from shared.training.configfile import ConfigError
+from shared.training.imports import needed
+from shared.training.index import labels_of, read_index
+from shared.training.launch import launch, wanted_processes
+from shared.training.package import PackageFacts, described, write_package, write_results
+from shared.training.program import exit_code
+from shared.training.progress import ProgressFile
+from shared.training.tiers import climb
+from shared.training.trainer import auto_workers, device_name
+from shared.training.trial import mixed_precision
+
+HERE = Path(__file__).resolve().parent
+CHECKPOINTS = Path("checkpoints")
+SAME = {"training": {"train_seconds", "save_seconds", "workers", "processes"}}
+"""Of the configuration: what does not make a training another one."""
 
 
-class Diagnosis(Task):
-    name = "diagnosis"
-    folder = Path(__file__).resolve().parent
-    load = staticmethod(config.load)
-    dataset = dataset
-    undefined = (
-        "{metric} was never defined on the validation part\n"
-        "give the split val samples of at least two classes, or choose training.metric accuracy"
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--config", default="config.yaml")
+    parser.add_argument("--smoke", nargs="?", const="3d", choices=[*smoke.MODES, "all"], help="try-out on tiny data")
+    given = parser.parse_args()
+    if given.smoke:
+        return exit_code(lambda: smoke.run(given.smoke, lambda: train(settings.load("config.yaml"))))
+    return exit_code(lambda: train(settings.load(given.config)))
+
+
+def train(config: Any) -> int:
+    begin = time.monotonic()
+
+    # What can be said without opening an image. A predict.py that could not be packaged is no use after hours either.
+    rows = read_index(config.index)
+    problems = checks.split_problems(rows, config.index) + checks.label_problems(rows, data.label_names(config))
+    if not data.data_root(config).is_dir():
+        problems.append(checks.Problem("data_root", f"{data.data_root(config)} is no folder; set data_root or M3_DATA"))
+    checks.refuse(problems)
+    needed(HERE / "predict.py")
+
+    # Several GPUs: this command once more for each of them, and nothing else here.
+    if (processes := wanted_processes(config.training.processes)) > 1:
+        return launch(processes)
+    device = ranks.join()
+
+    # Cases. All are read once, into the cache, by the first process.
+    config = data.resolve(config)
+    code = [*needed(HERE / "data.py").files.values()]
+    cache = ArrayCache(Path(config.cache or os.devnull), checkpoints.fingerprint(config.preprocess.model_dump(), code))
+    train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
+    sets, threads = {"train": train_set, "val": val_set}, len(os.sched_getaffinity(0))
+    ranks.by_first(lambda: checks.refuse(checks.read_all(rows, lambda row: sets[row["split"]].image(row), threads)))
+    augment = Augment(config.augmentation, images.whole(config.preprocess))
+
+    def augmented(batch: Any) -> Any:
+        return {**batch, "image": augment(batch["image"])}
+
+    # Network and loss.
+    set_seed(config.training.seed)
+    several, hot = bool(config.multi_label), data.one_hot(train_set)
+    balanced = config.training.sampling == "balanced"
+    weighted = config.loss.class_weights == "balanced" and not balanced
+    try:
+        weights = class_weights(hot.numpy(), several) if weighted else None
+        network = model.build(config, len(train_set.label_names), weights)
+        if config.model.weights:
+            ranks.say(pretrained.load_into(getattr(network, "encoder", network), Path(config.model.weights)))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    network.to(device)
+    ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {augment}")
+
+    # What an earlier attempt at the same training left.
+    inputs = [config.index, config.label_map, *([config.model.weights] if config.model.weights else [])]
+    mark = checkpoints.fingerprint(
+        config.model_dump(mode="json", exclude=SAME), [*map(Path, inputs), *checkpoints.code_of(HERE)]
     )
+    attempt, checkpoint = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
 
-    def inputs(self, config: Any) -> list[Path]:
-        return [Path(config.label_map), *super().inputs(config)]
-
-    def problems(self, config: Any, rows: Sequence[Row]) -> list[Problem]:
-        return label_problems(rows, dataset.label_names(config))
-
-    def model(self, config: Any, train_set: Any) -> torch.nn.Module:
-        from metrics import class_weights
-
-        weights = None
-        if config.loss.class_weights == "balanced" and config.training.sampling == "shuffled":
-            weights = class_weights(hot(train_set, config.multi_label).numpy(), bool(config.multi_label))
-        return model.build(config, len(train_set.label_names), weights)
-
-    def costs(self, config: Any, model: Any, val_set: Any, batch_seconds: float) -> Costs:
-        # An evaluation has no backward pass: about a third of the work.
-        seconds = batch_seconds / 3 * math.ceil(len(val_set) / config.training.batch_size)
-        return Costs(evaluation=seconds, final=seconds)
-
-    def trainer(self, config: Any, **fields: Any) -> Any:
-        from metrics import scores
-
-        from shared.trainkit.images.sampling import SamplingTrainer, balanced
-
-        val_set, train_set = fields["eval_dataset"], fields["train_dataset"]
-        patients = [str(row["patient"]) for row in val_set.rows]
-        even = config.training.sampling == "balanced"
-        return SamplingTrainer(
-            sampler=balanced(hot(train_set, config.multi_label), config.training.seed) if even else None,
-            compute_metrics=lambda found: {
-                name: math.nan if value is None else value
-                for name, value in scores(
-                    found.predictions, found.label_ids, bool(config.multi_label), patients
-                ).items()
-            },
-            **fields,
+    # Tiers: one case, one batch by heart, a small part. They settle the batch that memory holds, and its time.
+    left = callbacks.TimeBudget(config.training.train_seconds, begin, attempt.seconds).remaining()
+    smaller = "preprocess.input_shape, or model.width"
+    climbed = ranks.by_first(
+        lambda: climb(
+            network, train_set.__getitem__, len(train_set), config.training, device, smaller=smaller, seconds=left,
+            prepare=augmented,
         )
+    )  # fmt: skip
+    wanted = climbed.wanted
 
-    def measure(self, config: Any, model: Any, trainer: Any, val_set: Any) -> Measured:
-        from metrics import auc_by_class, scores
+    # Time: an evaluation has no backward pass, about a third of the work; three are kept for after the loop.
+    steps = callbacks.steps_an_epoch(len(train_set), wanted)
+    evaluation = climbed.batch_seconds / 3 * math.ceil(len(val_set) / wanted.batch_size)
+    budget = callbacks.TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve=2 + 3 * evaluation)
+    epoch_seconds = steps * wanted.accumulate * climbed.batch_seconds + evaluation
+    callbacks.tell_estimate(epoch_seconds, budget.remaining(), wanted, device)
 
-        found = trainer.predict(val_set)
-        patients = [str(row["patient"]) for row in val_set.rows]
-        several = bool(config.multi_label)
-        by_class = auc_by_class(found.predictions, found.label_ids, several)
-        return Measured(
-            metrics=scores(found.predictions, found.label_ids, several, patients),
-            more={
-                "auc_by_class": dict(zip(val_set.label_names, by_class, strict=True)),
-                "multi_label": several,
-                "patients": {"val": len(set(patients))},
-            },
+    # Optimiser and schedule: norms and biases are not decayed; the rate falls with steps or time.
+    groups = [
+        {
+            "params": [weight for weight in network.parameters() if weight.ndim >= 2],
+            "weight_decay": wanted.weight_decay,
+        },
+        {"params": [weight for weight in network.parameters() if weight.ndim < 2], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
+    total = steps * wanted.epochs
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
+    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
+
+    # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
+    patients = [str(row["patient"]) for row in val_set.rows]
+    best = callbacks.KeepBest(CHECKPOINTS / "best", wanted.metric, wanted.patience)
+    stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
+    progress = ProgressFile(Path("progress.jsonl")) if ranks.first() else None
+    reporting = callbacks.ProgressCallback(progress, wanted.metric, budget)
+    trainer = ClassifierTrainer(
+        model=network,
+        args=arguments(wanted, device),
+        train_dataset=train_set,
+        eval_dataset=val_set,
+        optimizers=(optimizer, schedule),
+        compute_metrics=lambda found: {
+            name: math.nan if value is None else value
+            for name, value in scores(found.predictions, found.label_ids, several, patients).items()
+        },
+        callbacks=[reporting, best, stopwatch, callbacks.OneModel(), Averaging(average, network)],
+        augmented=augmented,
+        sampler=data.Balanced(hot, wanted.seed) if balanced else None,
+    )
+    trainer.remove_callback(PrinterCallback)
+    with stopwatch.listening():
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if stopwatch.asked_to_stop:
+        ranks.say("stopped as asked; the same command goes on from the checkpoint")
+        return 128 + signal.SIGTERM
+    epochs = float(trainer.state.epoch or 0)
+
+    # The averaged weights are one more candidate; `best` keeps them where they are better.
+    if average.n_averaged:
+        trainer.remove_callback(reporting)
+        network.load_state_dict(average.module.state_dict())
+        ranks.share_buffers(network)
+        trainer.evaluate()
+    ranks.wait()
+    if not best.weights.exists():
+        raise checks.TrainingFailed(
+            f"{wanted.metric} was never defined on the validation part\n"
+            "give the split val samples of at least two classes, or choose training.metric accuracy"
         )
+    network.load_state_dict(safetensors.torch.load_file(best.weights))
 
-    def packaged(self, config: Any) -> dict[str, Any]:
-        return {"multi_label": bool(config.multi_label)}
+    # Evaluation of what is delivered, then the package, then metrics.json, which says that all is done.
+    found = trainer.predict(val_set)
+    if not ranks.first():
+        return 0
+    by_class = auc_by_class(found.predictions, found.label_ids, several)
+    counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
+    for row in rows:
+        counts[row["split"]].update(labels_of(row))
+    how = config.preprocess
+    one = "scan: a NIfTI, DICOM, a folder of slices" if len(how.input_shape) == 3 else "image: a PNG, JPG, DICOM"
+    beside = f", or a folder with up to {how.views} of them" if how.views > 1 else ""
+    many = " Several labels may hold for one INPUT; those with 0.5 or more are named." if several else ""
+    facts = PackageFacts(
+        task="diagnosis",
+        label_names=train_set.label_names,
+        input_text=f"One INPUT is one {one}{beside}. {images.told(how)}{many}",
+        input_shape=(how.views * how.channels, *how.input_shape),
+        value_range=images.value_range(how),
+        channel_names=("red", "green", "blue") if images.in_colour(how) and how.views == 1 else (),
+        counts=counts,
+        metric_name=wanted.metric,
+        metrics=scores(found.predictions, found.label_ids, several, patients),
+        model=described(network),
+        loss=described(getattr(network, "loss", None)),
+        augmentation=repr(augment),
+        parameters=sum(weight.numel() for weight in network.parameters()),
+        epochs=round(epochs, 2),
+        seconds=time.monotonic() - begin + attempt.seconds,
+        device=device_name(device),
+    )
+    kept = config.model_dump(mode="json", include={"preprocess", "model", "loss", "multi_label"})
+    kept["model"]["weights"] = None
+    write_package(
+        Path("package"),
+        predict=HERE / "predict.py",
+        save_weights=lambda path: callbacks.save_weights(network, path),
+        config={"task": facts.task, **kept},
+        facts=facts,
+    )
+    more = {
+        "best_epoch": best.epoch,
+        "attempts": attempt.number,
+        "auc_by_class": dict(zip(train_set.label_names, by_class, strict=True)),
+        "multi_label": several,
+        "patients": {"val": len(set(patients))},
+    }
+    write_results(facts, samples={split: len(cases) for split, cases in sets.items()}, more=more)
+    return 0
 
-    def facts(self, config: Any, rows: Sequence[Row], train_set: Any) -> dict[str, Any]:
-        counts: dict[str, dict[str, int]] = {"train": {}, "val": {}}
-        for row in rows:
-            for label in labels_of(row):
-                counts[row["split"]][label] = counts[row["split"]].get(label, 0) + 1
-        how, wanted = config.preprocess, config.model
-        deep = len(how.input_shape) == 3
-        kind = "scan: a folder of slices, a NIfTI, DICOM" if deep else "image: a PNG, JPG, DICOM"
-        several = (
-            " Several labels may hold for one INPUT; those with 0.5 or more are named." if config.multi_label else ""
-        )
-        return {
-            "label_names": train_set.label_names,
-            "input_text": (
-                f"One INPUT is one {kind} or npy or pt file. It is normalised ({how.intensity}"
-                f"{f' {how.window}' if how.window else ''}) and resampled to {tuple(how.input_shape)}, axes "
-                f"{'(D, H, W)' if deep else '(H, W)'}.{several}"
-            ),
-            "input_shape": (1, *how.input_shape),
-            "counts": counts,
-            "model": f"{wanted.backbone} (width {wanted.width}, {wanted.norm} norm)",
-        }
+
+def rate(share: float) -> float:
+    """Factor of the learning rate when `share` of the training is done: warm-up over a tenth, then a cosine."""
+    return max(0.02, share / 0.1) if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (share - 0.1) / 0.9)) + 1e-3
 
 
-def hot(data: Any, multi_label: bool) -> torch.Tensor:
-    """(samples, classes) of 0 and 1."""
-    targets = torch.stack(data.targets)
-    return targets if multi_label else torch.nn.functional.one_hot(targets, len(data.label_names))
+def arguments(wanted: Any, device: torch.device) -> TrainingArguments:
+    """Of the Trainer, from the section `training`. Checkpoints are saved by the stopwatch."""
+    precision = mixed_precision(wanted, device)
+    made = TrainingArguments(
+        output_dir=str(CHECKPOINTS),
+        num_train_epochs=wanted.epochs,
+        per_device_train_batch_size=wanted.batch_size,
+        per_device_eval_batch_size=wanted.batch_size,
+        gradient_accumulation_steps=wanted.accumulate,
+        max_grad_norm=1.0,
+        eval_strategy="epoch",
+        logging_strategy="epoch",
+        logging_nan_inf_filter=False,  # it would hide a NaN loss
+        save_strategy="no",
+        save_total_limit=2,
+        seed=wanted.seed,
+        use_cpu=device.type == "cpu",
+        bf16=precision == torch.bfloat16,
+        fp16=precision == torch.float16,
+        dataloader_num_workers=auto_workers() if wanted.workers == "auto" else wanted.workers,
+        dataloader_pin_memory=device.type == "cuda",
+        remove_unused_columns=False,
+        label_names=["labels"],
+        report_to="none",
+        disable_tqdm=True,
+    )
+    # Several GPUs are for several processes: the Trainer would else cut each batch into pieces.
+    made._n_gpu = min(made.n_gpu, 1)
+    return made
+
+
+class ClassifierTrainer(Trainer):
+    """Batches are augmented on the device where they are trained on."""
+
+    def __init__(self, *, augmented: Any, sampler: data.Balanced | None, **fields: Any) -> None:
+        """`sampler` None draws each sample once an epoch, shuffled."""
+        super().__init__(**fields)
+        self.augmented, self.sampler = augmented, sampler
+
+    def compute_loss(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        return super().compute_loss(model, self.augmented(inputs) if model.training else inputs, *more, **named)
+
+    def _get_train_sampler(self, *more: Any) -> Any:
+        return self.sampler or super()._get_train_sampler(*more)
+
+
+class Averaging(TrainerCallback):
+    """An exponential average of the weights over the last hundred steps or so."""
+
+    def __init__(self, average: AveragedModel, network: torch.nn.Module) -> None:
+        self.average, self.network = average, network
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.average.update_parameters(self.network)
 
 
 if __name__ == "__main__":
-    sys.exit(run.main(__doc__, Diagnosis()))
+    sys.exit(main())

@@ -1,17 +1,49 @@
-"""The typed configuration: keys that diagnosis has, too, in shared/trainkit/images/settings.py, network and loss in
-model.py. Unknown keys and wrong values are refused together, each by name."""
+"""The settings of config.yaml, typed. Unknown keys and wrong values are refused together, each by name.
+
+The section `training` says how train.py trains; all others also say what the model is. `auto` is settled by data.py
+from the training part before anything is built.
+"""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from model import LossConfig, ModelConfig, Special
 from pydantic import Field
-from views import Views
 
-from shared.trainkit.configfile import ConfigError, Section, load_config
-from shared.trainkit.images import settings
+from shared.training.configfile import ConfigError, Section, load_config
 
 __all__ = ["Config", "ConfigError", "load"]
+
+Part = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Preprocess(Section):
+    """What is done to every image, in training and in use (images.py)."""
+
+    input_shape: tuple[int, int] | tuple[int, int, int] | Literal["auto"] = "auto"
+    """(D, H, W) of a volume or (H, W) of a picture, to which images are resampled."""
+    channels: int | Literal["auto"] = "auto"
+    """Of an image. Three of a picture are colour, for which a grey one is taken, too; where there is one, colour
+    becomes grey."""
+    intensity: Literal["auto", "zscore", "minmax", "window"] = "auto"
+    """zscore: mean 0 and deviation 1 of each image; minmax: the 0.5 and 99.5 percentile of each image become -1 and 1;
+    both for each channel by itself but for colour. window: `window` becomes -1 to 1."""
+    window: tuple[float, float] | None = None
+    """[low, high] in the image's own units, HU for CT."""
+
+
+class Views(Section):
+    most: int | Literal["auto"] = "auto"
+    """Views of a case that are looked at, in their order; further ones are left out. auto: what 95 % of the cases
+    have, at most four."""
+
+
+class Special(Section):
+    """Token numbers of the tokenizer."""
+
+    begin: int
+    end: int
+    pad: int
+    unknown: int
 
 
 class Text(Section):
@@ -37,29 +69,117 @@ class Generation(Section):
     """Above 1 longer reports, below 1 shorter ones; with several beams."""
 
 
-class Augmentation(settings.Augmentation):
-    """Of each view by itself; less of it than for a diagnosis, because texts tell places and sizes."""
+class Model(Section):
+    """The encoder (networks.py), applied to each view by itself, and the decoder (decoder.py)."""
 
+    backbone: Literal[
+        "resnet10", "resnet18", "resnet34", "resnet50",
+        "densenet121", "densenet169", "densenet201",
+        "efficientnet-b0", "efficientnet-b1", "efficientnet-b2", "efficientnet-b3", "efficientnet-b4",
+        "vit", "swinunetr",
+    ] = "resnet10"  # fmt: skip
+    width: int = 16
+    """Size: channels of the first stage (resnet), growth rate (densenet), a twelfth of the hidden size (vit: 16 is
+    ViT-Ti, 64 ViT-B), a third of the feature size (swinunetr: 16 is the usual 48); efficientnets have none."""
+    norm: Literal["batch", "group", "instance"] = "batch"
+    """batch learns fastest (measured); group and instance do not depend on the batch, for batches below four. vit and
+    swinunetr have their own."""
+    patch: int | Literal["auto"] = "auto"
+    """Of vit: edge of a patch; auto takes the largest of 16, 8, 4 that leaves eight patches on each axis."""
+    dropout: float = 0.1
+    weights: str | None = None
+    """A .safetensors or .pt file for the encoder to begin with, absolute or relative to the workspace
+    (pretrained.py)."""
+    tokens: int = 64
+    """Positions of a view's feature map that the decoder sees, at most (resnets)."""
+    hidden: int = 128
+    layers: int = 2
+    heads: int = 4
+    positions: int = 512
+    """These four are of the decoder, a GPT-2 with cross-attention to the visual tokens."""
+    telling: int = 256
+    """Words that the images are asked for directly beside the text: those that tell reports apart."""
+    decoder: str | None = None
+    """Folder with config.json and model.safetensors of a GPT-2 to start from. It settles hidden, layers, heads and
+    positions; its tokenizer.json is taken unless text.tokenizer names another. Its cross-attention is learned anew."""
+
+
+class Loss(Section):
+    """Cross-entropy of the next word, and of which telling words come (model.py)."""
+
+    words: float = 5.0
+    """Weight of the second; 0 switches it off. The mean over many words that are mostly absent is small: with less
+    weight the encoder learned much later than the decoder."""
+    word_dropout: float = 0.15
+    """Part of the earlier words that the decoder does not see in training, so that it has to look."""
+
+
+class Augmentation(Section):
+    """Applied to batches of training images, to each view by itself, in preprocessed units (augment.py): less than for
+    a diagnosis, because texts tell places and sizes. 0 switches a part off."""
+
+    modality: Literal["auto", "ct", "mr", "xray", "ultrasound", "other"] = "auto"
+    """Settles what stands on auto below. auto: ct where values are in HU, else other."""
+    flip_axes: tuple[Literal["D", "H", "W"], ...] | Literal["auto"] = "auto"
+    """Axes that may be mirrored. auto: W (left-right in an axial slice), none where reports speak of a side."""
+    probability: float = Field(default=0.5, ge=0, le=1)
+    """Of each part."""
     rotate_degrees: float = Field(default=5, ge=0, le=180)
+    """In the plane of a slice."""
     scale: float = Field(default=0.05, ge=0, lt=1)
     shift: float = Field(default=0.03, ge=0, lt=1)
+    """Part of the image's size."""
+    brightness: Part | Literal["auto"] = "auto"
+    """Values are scaled and shifted by up to this."""
+    gamma: Part | Literal["auto"] = "auto"
+    """Contrast is bent with an exponent of up to this away from 1."""
+    bias_field: Part | Literal["auto"] = "auto"
+    """A smooth field of up to about this part, as the coils of an MR scanner leave it."""
+    noise: Annotated[float, Field(ge=0)] | Literal["auto"] = "auto"
+    """Largest standard deviation."""
 
 
-class Training(settings.Training):
-    epochs: int = Field(default=100, ge=1)
+class Training(Section):
+    epochs: int = Field(default=1000, ge=1)
+    """Upper bound; `train_seconds` and `patience` may end it earlier."""
+    train_seconds: float | None = Field(default=600, gt=0)
+    """Wall seconds of the whole command, reading and packaging included; null is no bound."""
+    batch_size: int = Field(default=8, ge=1)
+    """Of each process. Halved, with `accumulate` doubled, where the memory does not hold it."""
+    accumulate: int = Field(default=1, ge=1)
+    """Batches whose gradients are added up for one step."""
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.05, ge=0)
     metric: Literal["rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4"] = "rouge_l"
     """Chooses the weights, on the validation part."""
     evaluate_steps: int = Field(default=40, ge=1)
     """Reports are written and scored after the first epoch that ends this many steps after the last time."""
     judged: int = Field(default=48, ge=1)
     """Validation reports written at an evaluation, evenly drawn; the final figures are those of all."""
+    patience: int = Field(default=15, ge=0)
+    """Evaluations without a better metric after which training ends; 0 is never."""
+    save_seconds: float = Field(default=15, ge=0)
+    """At most one checkpoint in this time; a killed training loses no more than that and an epoch."""
+    precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
+    """auto: mixed precision on a GPU only. bf16 is done on a CPU, too; fp16 is fp32 there."""
+    processes: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """That train together, each on its own batches. auto: one for each GPU that can be seen; one without a GPU."""
+    workers: int | Literal["auto"] = "auto"
+    """Processes that load data. auto: none on fewer than eight cores."""
+    seed: int = 0
 
 
-class Config(settings.Settings):
+class Config(Section):
+    index: str = "train_index.jsonl"
+    data_root: str | None = None
+    """Folder that the index's files are relative to; null takes $M3_DATA, else the working directory."""
+    cache: str | None = "cache"
+    """Folder of preprocessed samples; null keeps them in memory only."""
+    preprocess: Preprocess = Preprocess()
     views: Views = Views()
     text: Text = Text()
-    model: ModelConfig = ModelConfig()
-    loss: LossConfig = LossConfig()
+    model: Model = Model()
+    loss: Loss = Loss()
     generation: Generation = Generation()
     augmentation: Augmentation = Augmentation()
     training: Training = Training()

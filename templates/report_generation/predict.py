@@ -1,14 +1,14 @@
 """Write reports with a packaged model: `python predict.py INPUT... --output DIR [--device auto|cpu|cuda]`.
 
-An INPUT is one case: a NIfTI, DICOM, PNG, JPG, npy or pt file, or a folder with its views or slices (natural order,
-`attributes.json` read if there). DIR/predictions.json has one entry an INPUT: its report, or an error. Exit code 0 if
-any INPUT could be predicted, else 1. The package's checksums are verified first. Nothing is written beside the package.
+An INPUT is one case: an image (imaging/formats.py lists what is read), or a folder with its views in natural order (of
+3D also the slices of one; or a file a channel where the model takes several channels that are no colours).
+DIR/predictions.json has one entry an INPUT: its report, or an error. Exit code 0 if any INPUT could be predicted, else
+1. The package's checksums are verified first. Nothing is written beside the package.
 """
 
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 sys.dont_write_bytecode = True
@@ -18,53 +18,41 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Threads that wait do not spin: a report is many small steps, and on a machine shared with others spinning costs most.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-import package_cli  # noqa: E402
+from shared.training.exported import package_cli  # noqa: E402
 
 
 class Reporter:
+    """The model of the package, as package_cli asks for it."""
+
     def __init__(self, asked: package_cli.Asked) -> None:
         import model
         import safetensors.torch
-        from imaging.inference import Preprocess
-        from views import Views
-        from words import load
+        import words
 
-        config = asked.config
-        self.head = {"task": config["task"]}
-        self.device = asked.device
-        self.words = load(asked.package / "tokenizer.json")
-        self.length, self.generation = config["text"]["max_tokens"], config["generation"]
-        self.how = Preprocess(**{**config["preprocess"], "input_shape": tuple(config["preprocess"]["input_shape"])})
-        self.views = Views(**config["views"])
-        rebuilt = SimpleNamespace(
-            preprocess=self.how,
-            views=self.views,
-            text=SimpleNamespace(special=model.Special(**config["text"]["special"])),
-            model=model.ModelConfig(**config["model"]),
-            loss=model.LossConfig(**config["loss"]),
-        )
-        network = model.build(rebuilt, len(self.words))
+        config = asked.settings
+        self.head = {"task": config.task}
+        self.device, self.how, self.most = asked.device, config.preprocess, config.views.most
+        self.length, self.generation = config.text.max_tokens, asked.config["generation"]
+        self.words = words.load(asked.package / "tokenizer.json")
+        network = model.build(config, len(self.words))
         network.load_state_dict(safetensors.torch.load_file(asked.package / "model.safetensors"))
         self.network = network.to(asked.device).eval()
 
     def read(self, path: Path) -> Any:
-        """float32 (views, D, H, W) or (views, H, W)."""
-        import numpy as np
-        from imaging.inference import input_files
-        from views import load_case
+        """A tensor, as in training: float32 (views * C, D, H, W) or (views * C, H, W)."""
+        import data
+        import images
 
-        files, attributes = input_files(path)
-        # float16 as in training, where preprocessed samples are cached.
-        return load_case(files, attributes, self.how, self.views).astype(np.float16).astype(np.float32)
+        from shared.imaging.inputs import input_files
+
+        return images.as_tensor(data.read(input_files(path), self.how, self.most))
 
     def answer(self, items: list[Any]) -> list[dict[str, Any]]:
-        import numpy as np
         import torch
 
-        batch = torch.from_numpy(np.stack(items)).to(self.device)
-        return [
-            {"report": self.words.decode(line)} for line in self.network.write(batch, self.length, **self.generation)
-        ]
+        batch = torch.stack(items).to(self.device)
+        written = self.network.write(batch, self.length, **self.generation)
+        return [{"report": self.words.decode(line)} for line in written]
 
 
 if __name__ == "__main__":

@@ -1,168 +1,359 @@
 """Train a report writer: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out in seconds.
 
-Reads train_index.jsonl, whose targets are the reports, and images below $M3_DATA. Leaves progress.jsonl, metrics.json
-(validation only), val_reports.json, checkpoints/ and package/ in the working directory. A second call with the same
-configuration, data and code goes on from the newest intact checkpoint. Exit codes: 0 done, 1 the training failed, 2
-configuration or data are wrong (all problems are listed), 143 stopped by SIGTERM with a checkpoint saved.
+Reads train_index.jsonl, whose targets are the reports, and images below $M3_DATA. Leaves progress.jsonl, tiers.json,
+metrics.json and val_reports.json (validation only), checkpoints/ and package/ in the working directory. A second call
+with the same configuration, data and code goes on from the newest intact checkpoint. Exit codes: 0 done, 1 the
+training failed, 2 configuration, data or code are wrong (all problems are listed), 143 stopped by SIGTERM with a
+checkpoint saved.
 """
 
+import argparse
 import math
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+import time
 from pathlib import Path
 from typing import Any
 
-# Set before the frameworks are imported: nothing here may look for a network.
+# Set before the frameworks are imported: nothing here may look for a network, and threads that wait do not spin.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# Threads that wait do not spin: on a machine shared with others that costs half the speed.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-import config
-import dataset
+import config as settings
+import data
+import decoder
+import images
 import model
+import numpy as np
+import pretrained
+import safetensors.torch
+import smoke
 import torch
+from augment import Augment
+from metrics import image_dependence, scores
+from refusals import report_problems
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
+from transformers.trainer_callback import PrinterCallback
+from words import plain
+from writing import GREEDY, costs, write_all
 
-from shared.trainkit import checks
-from shared.trainkit.images import run
-from shared.trainkit.images.task import Costs, Measured, Row, Task
-from shared.trainkit.progress import write_text
+from shared.training import callbacks, checkpoints, checks, ranks
+from shared.training.cache import ArrayCache
+from shared.training.configfile import ConfigError
+from shared.training.imports import needed
+from shared.training.index import read_index
+from shared.training.launch import launch, wanted_processes
+from shared.training.package import PackageFacts, described, write_package, write_results
+from shared.training.program import exit_code
+from shared.training.progress import ProgressFile, write_json, write_text
+from shared.training.tiers import climb
+from shared.training.trainer import auto_workers, device_name
+from shared.training.trial import mixed_precision
 
-EMPTY = ("", "nan", "none", "null", "n/a")
-"""What a table's empty cell may have become."""
-FILES = (".txt", ".json", ".xml", ".csv", ".png", ".jpg", ".nii", ".nii.gz", ".dcm")
-
-
-class Reports(Task):
-    name = "report_generation"
-    folder = Path(__file__).resolve().parent
-    exported = ("predict.py", "model.py", "views.py", "words.py")
-    imported = ("torch", "transformers", "tokenizers", "numpy", "safetensors", "nibabel", "pydicom", "pillow")
-    load = staticmethod(config.load)
-    dataset = dataset
-    undefined = (
-        "no evaluation was reached, or its loss was not finite\n"
-        "raise training.train_seconds, or lower training.learning_rate (by ten)"
-    )
-
-    def inputs(self, config: Any) -> list[Path]:
-        given = [Path(config.text.tokenizer)] if config.text.tokenizer else []
-        if config.model.decoder:
-            given += [Path(config.model.decoder, name) for name in ("model.safetensors", "tokenizer.json")]
-        return [*given, *super().inputs(config)]
-
-    def problems(self, config: Any, rows: Sequence[Row]) -> list[checks.Problem]:
-        return report_problems(rows)
-
-    def model(self, config: Any, train_set: Any) -> torch.nn.Module:
-        made = model.build(config, train_set.vocabulary, dataset.telling_words(train_set, config.model.telling))
-        if config.model.decoder:
-            load_decoder(made.decoder, Path(config.model.decoder))
-        return made
-
-    def costs(self, config: Any, model: Any, val_set: Any, batch_seconds: float) -> Costs:
-        from writing import costs
-
-        return costs(config, model, val_set, batch_seconds)
-
-    def every(self, config: Any, steps: int) -> int:
-        return math.ceil(config.training.evaluate_steps / steps)
-
-    def trainer(self, config: Any, **fields: Any) -> Any:
-        from writing import ReportTrainer
-
-        return ReportTrainer(length=config.text.max_tokens, judged=config.training.judged, **fields)
-
-    def measure(self, config: Any, model: Any, trainer: Any, val_set: Any) -> Measured:
-        from writing import measure
-
-        return measure(config, model, val_set)
-
-    def packaged(self, config: Any) -> dict[str, Any]:
-        return {
-            "views": asdict(config.views),
-            "text": {"max_tokens": config.text.max_tokens, "special": asdict(config.text.special)},
-            "generation": config.generation.model_dump(),
-        }
-
-    def facts(self, config: Any, rows: Sequence[Row], train_set: Any) -> dict[str, Any]:
-        wanted = config.model
-        samples = {split: sum(row["split"] == split for row in rows) for split in ("train", "val")}
-        return {
-            "label_names": (),
-            "input_text": input_text(config),
-            "input_shape": (config.views.most, *config.preprocess.input_shape),
-            "counts": {split: {"reports": count} for split, count in samples.items()},
-            "model": (
-                f"{wanted.backbone} (width {wanted.width}) and a GPT-2 decoder "
-                f"({wanted.layers} layers of {wanted.hidden}, {train_set.vocabulary} tokens)"
-            ),
-            "output": "text",
-        }
-
-    def files(self, train_set: Any) -> list[Path]:
-        tokenizer = run.CHECKPOINTS / "tokenizer.json"
-        write_text(tokenizer, train_set.words.text)
-        return [tokenizer]
+HERE = Path(__file__).resolve().parent
+CHECKPOINTS = Path("checkpoints")
+SAME = {"training": {"train_seconds", "save_seconds", "workers", "processes"}}
+"""Of the configuration: what does not make a training another one."""
+DEPENDS = 0.05
+"""Share of shuffles that may do as well as the right images before the model is said not to use them."""
+UNUSED = (
+    "The reports are hardly better with a case's own images than with those of another: do not use this model. "
+    "It needs more data, more training, or a larger input."
+)
 
 
-def report_problems(rows: Sequence[Row]) -> list[checks.Problem]:
-    """Samples without a report, file names in the place of one, and reports that are all the same."""
-    problems = []
-    for row in rows:
-        text = str(row["target"] or "").strip()
-        if text.lower() in EMPTY:
-            problems.append(checks.Problem(str(row["sample_id"]), f"has no report (target is {row['target']!r})"))
-        elif not any(letter.isalnum() for letter in text):
-            problems.append(checks.Problem(str(row["sample_id"]), f"has a report without a word: {text[:40]!r}"))
-        elif text.lower().endswith(FILES) and len(text.split()) == 1:
-            problems.append(
-                checks.Problem(str(row["sample_id"]), f"has the file {text} as report; target must be the text itself")
-            )
-    texts = {str(row["target"]).strip() for row in rows if row["split"] == "train"}
-    if len(texts) == 1 and not problems:
-        problems.append(checks.Problem("split train", "every report is the same; nothing can be told from the images"))
-    return problems
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--config", default="config.yaml")
+    parser.add_argument("--smoke", nargs="?", const="2d", choices=[*smoke.MODES, "all"], help="try-out on tiny data")
+    given = parser.parse_args()
+    if given.smoke:
+        return exit_code(lambda: smoke.run(given.smoke, lambda: train(settings.load("config.yaml"))))
+    return exit_code(lambda: train(settings.load(given.config)))
 
 
-def load_decoder(decoder: Any, folder: Path) -> None:
-    """Weights of a local GPT-2; what it lacks (attention to the images) stays as it was drawn. Raises ValueError."""
-    import safetensors.torch
+def train(config: Any) -> int:
+    begin = time.monotonic()
 
+    # What can be said without opening an image. A predict.py that could not be packaged is no use after hours either.
+    rows = read_index(config.index)
+    problems = checks.split_problems(rows, config.index) + report_problems(rows)
+    if not data.data_root(config).is_dir():
+        problems.append(checks.Problem("data_root", f"{data.data_root(config)} is no folder; set data_root or M3_DATA"))
+    checks.refuse(problems)
+    needed(HERE / "predict.py")
+
+    # Several GPUs: this command once more for each of them, and nothing else here.
+    if (processes := wanted_processes(config.training.processes)) > 1:
+        return launch(processes)
+    device = ranks.join()
+
+    # Cases. All are read once, into the cache, by the first process.
     try:
-        found = safetensors.torch.load_file(folder / "model.safetensors")
-    except Exception as error:  # the library's errors have no common type
-        raise ValueError(f"model.decoder: {folder / 'model.safetensors'} cannot be read ({error})") from None
-    named = {key if key.startswith(("transformer.", "lm_head.")) else f"transformer.{key}": found[key] for key in found}
-    named.setdefault("lm_head.weight", named.get("transformer.wte.weight"))
-    wanted = decoder.state_dict()
-    kept = {key: value for key, value in named.items() if key in wanted and value is not None}
-    if odd := [key for key in kept if kept[key].shape != wanted[key].shape]:
-        raise ValueError(
-            f"model.decoder: {odd[0]} has shape {list(kept[odd[0]].shape)}, expected {list(wanted[odd[0]].shape)}; "
-            "do its tokenizer and its weights belong together?"
-        )
-    if missing := [key for key in wanted if key not in kept and "cross" not in key]:
-        raise ValueError(f"model.decoder: {folder} has no {missing[0]}; it is no GPT-2")
-    decoder.load_state_dict(kept, strict=False)
+        config = data.resolve(config)
+        recipe = [config.preprocess.model_dump(), config.views.most]
+        code = [*needed(HERE / "data.py").files.values()]
+        cache = ArrayCache(Path(config.cache or os.devnull), checkpoints.fingerprint(recipe, code))
+        train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    sets, threads = {"train": train_set, "val": val_set}, len(os.sched_getaffinity(0))
+    ranks.by_first(lambda: checks.refuse(checks.read_all(rows, lambda row: sets[row["split"]].image(row), threads)))
+    augment = Augment(config.augmentation, images.whole(config.preprocess))
 
+    def augmented(batch: Any) -> Any:
+        return {**batch, "image": augment(batch["image"])}
 
-def input_text(config: Any) -> str:
-    how, views = config.preprocess, config.views
-    deep = len(how.input_shape) == 3
-    order = "(D, H, W)" if deep else "(H, W)"
-    one = "a scan (NIfTI, DICOM, npy or pt file)" if deep else "an image (PNG, JPG, DICOM, npy or pt file)"
-    if views.files == "slices":
-        several = "a folder's files are the slices of one scan in natural order"
-    else:
-        several = f"a folder's files are views of one case in natural order, at most {views.most} are looked at"
-    return (
-        f"One INPUT is {one} or a folder; {several}. Each is normalised ({how.intensity}"
-        f"{f' {how.window}' if how.window else ''}) and resampled to {tuple(how.input_shape)}, axes {order}. "
-        "The output is the text of a report."
+    # Network and loss.
+    set_seed(config.training.seed)
+    network = make_network(config, train_set)
+    network.to(device)
+    ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {augment}")
+
+    # What an earlier attempt at the same training left.
+    folder = [f"{config.model.decoder}/{name}" for name in ("model.safetensors", "tokenizer.json")]
+    inputs = [config.index, config.text.tokenizer, config.model.weights, *(folder if config.model.decoder else [])]
+    mark = checkpoints.fingerprint(
+        config.model_dump(mode="json", exclude=SAME),
+        [*(Path(name) for name in inputs if name), *checkpoints.code_of(HERE)],
     )
+    attempt, checkpoint = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
+
+    # Tiers: one case, one batch by heart, a small part. They settle the batch that memory holds, and its time.
+    left = callbacks.TimeBudget(config.training.train_seconds, begin, attempt.seconds).remaining()
+    smaller = "preprocess.input_shape, or model.width"
+    climbed = ranks.by_first(
+        lambda: climb(
+            network, train_set.__getitem__, len(train_set), config.training, device, smaller=smaller, seconds=left,
+            prepare=augmented,
+        )
+    )  # fmt: skip
+    wanted = climbed.wanted
+
+    # Time: reports take long to write, so they are not judged after every epoch.
+    steps = callbacks.steps_an_epoch(len(train_set), wanted)
+    every = math.ceil(wanted.evaluate_steps / steps)
+    evaluation, final = costs(config, wanted, network, val_set, climbed.batch_seconds)
+    budget = callbacks.TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve=2 + 2 * evaluation + final)
+    epoch_seconds = steps * wanted.accumulate * climbed.batch_seconds + evaluation / every
+    callbacks.tell_estimate(epoch_seconds, budget.remaining(), wanted, device)
+
+    # Optimiser and schedule: norms and biases are not decayed; the rate falls with steps or time.
+    groups = [
+        {
+            "params": [weight for weight in network.parameters() if weight.ndim >= 2],
+            "weight_decay": wanted.weight_decay,
+        },
+        {"params": [weight for weight in network.parameters() if weight.ndim < 2], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
+    total = steps * wanted.epochs
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
+    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
+
+    # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
+    best = callbacks.KeepBest(CHECKPOINTS / "best", wanted.metric, wanted.patience)
+    stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
+    progress = ProgressFile(Path("progress.jsonl")) if ranks.first() else None
+    reporting = callbacks.ProgressCallback(progress, wanted.metric, budget)
+    trainer = ReportTrainer(
+        model=network,
+        args=arguments(wanted, device),
+        train_dataset=train_set,
+        eval_dataset=val_set,
+        optimizers=(optimizer, schedule),
+        callbacks=[
+            reporting, best, stopwatch, callbacks.OneModel(), Averaging(average, network), EveryEpochs(every),
+        ],
+        augmented=augmented,
+        length=config.text.max_tokens,
+        judged=wanted.judged,
+    )  # fmt: skip
+    trainer.remove_callback(PrinterCallback)
+    with stopwatch.listening():
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if stopwatch.asked_to_stop:
+        ranks.say("stopped as asked; the same command goes on from the checkpoint")
+        return 128 + signal.SIGTERM
+    epochs = float(trainer.state.epoch or 0)
+
+    # The averaged weights are one more candidate; `best` keeps them where they are better.
+    if average.n_averaged:
+        trainer.remove_callback(reporting)
+        network.load_state_dict(average.module.state_dict())
+        ranks.share_buffers(network)
+        trainer.evaluate()
+    ranks.wait()
+    if not best.weights.exists():
+        raise checks.TrainingFailed(
+            "no evaluation was reached, or its loss was not finite\n"
+            "raise training.train_seconds, or lower training.learning_rate (by ten)"
+        )
+    network.load_state_dict(safetensors.torch.load_file(best.weights))
+
+    # Evaluation of what is delivered, then the package, then metrics.json, which says that all is done.
+    answers = write_all(
+        network, val_set, list(range(len(val_set))), config.text.max_tokens, wanted.batch_size, config.generation
+    )
+    if not ranks.first():
+        return 0
+    references = [plain(row["target"]) for row in val_set.rows]
+    owed = image_dependence(references, answers, [str(row["patient"]) for row in val_set.rows])
+    unused = (UNUSED,) if (owed["image_dependence_p"] or 0.0) > DEPENDS else ()
+    how, views = config.preprocess, config.views.most
+    deep = len(how.input_shape) == 3
+    one = "a scan (NIfTI, DICOM, NRRD, ...)" if deep else "an image (PNG, JPG, DICOM, ...)"
+    facts = PackageFacts(
+        task="report_generation",
+        label_names=(),
+        input_text=(
+            f"One INPUT is {one} or a folder; a folder's {'scans' if deep else 'images'} are views of one case in "
+            f"natural order, of which at most {views} are looked at. {images.told(how)} The output is the text of a "
+            "report."
+        ),
+        input_shape=(views * how.channels, *how.input_shape),
+        value_range=images.value_range(how),
+        channel_names=data.channel_names(views, how.channels),
+        output="text",
+        counts={split: {"reports": len(cases)} for split, cases in sets.items()},
+        metric_name=wanted.metric,
+        metrics={**scores(references, answers), **owed},
+        model=f"{described(network)}, {train_set.vocabulary} tokens",
+        loss=described(getattr(network, "loss", None)),
+        augmentation=repr(augment),
+        parameters=sum(weight.numel() for weight in network.parameters()),
+        epochs=round(epochs, 2),
+        seconds=time.monotonic() - begin + attempt.seconds,
+        device=device_name(device),
+        limits=(
+            "Text metrics count words, not whether a finding is right; most words of a report are the same in all.",
+            "image_dependence is what rouge_l loses when each case is given the images of another patient.",
+            f"At most {config.text.max_tokens} tokens are written; words that no training report has hardly ever are.",
+            *unused,
+        ),
+    )
+    kept = config.model_dump(mode="json", include={"preprocess", "views", "text", "model", "loss", "generation"})
+    kept["model"] |= {"weights": None, "decoder": None}
+    write_text(CHECKPOINTS / "tokenizer.json", train_set.words.text)
+    write_package(
+        Path("package"),
+        predict=HERE / "predict.py",
+        code=[CHECKPOINTS / "tokenizer.json"],
+        save_weights=lambda path: callbacks.save_weights(network, path),
+        config={"task": facts.task, **kept},
+        facts=facts,
+    )
+    names = [str(row["sample_id"]) for row in val_set.rows]
+    written = zip(names, references, answers, strict=True)
+    told = [{"sample_id": name, "report": report, "written": answer} for name, report, answer in written]
+    write_json(Path("val_reports.json"), told)
+    more = {
+        "best_epoch": best.epoch,
+        "attempts": attempt.number,
+        "distinct_reports": len(set(answers)),
+        "warnings": list(unused),
+    }
+    write_results(facts, samples={split: len(cases) for split, cases in sets.items()}, more=more)
+    for warning in unused:
+        print(f"warning: {warning}", flush=True)
+    return 0
+
+
+def make_network(config: Any, train_set: data.Cases) -> torch.nn.Module:
+    """The network to train, with the weights that the configuration begins with. Raises ConfigError."""
+    try:
+        network = model.build(config, train_set.vocabulary, data.telling_words(train_set, config.model.telling))
+        if config.model.decoder:
+            decoder.load_decoder(network.decoder, Path(config.model.decoder))
+        if config.model.weights:
+            ranks.say(pretrained.load_into(getattr(network, "encoder", network), Path(config.model.weights)))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return network
+
+
+def rate(share: float) -> float:
+    """Factor of the learning rate when `share` of the training is done: warm-up over a tenth, then a cosine."""
+    return max(0.02, share / 0.1) if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (share - 0.1) / 0.9)) + 1e-3
+
+
+def arguments(wanted: Any, device: torch.device) -> TrainingArguments:
+    """Of the Trainer, from the section `training`. Checkpoints are saved by the stopwatch."""
+    precision = mixed_precision(wanted, device)
+    made = TrainingArguments(
+        output_dir=str(CHECKPOINTS),
+        num_train_epochs=wanted.epochs,
+        per_device_train_batch_size=wanted.batch_size,
+        per_device_eval_batch_size=wanted.batch_size,
+        gradient_accumulation_steps=wanted.accumulate,
+        max_grad_norm=1.0,
+        eval_strategy="no",  # EveryEpochs asks for evaluations
+        logging_strategy="epoch",
+        logging_nan_inf_filter=False,  # it would hide a NaN loss
+        save_strategy="no",
+        save_total_limit=2,
+        seed=wanted.seed,
+        use_cpu=device.type == "cpu",
+        bf16=precision == torch.bfloat16,
+        fp16=precision == torch.float16,
+        dataloader_num_workers=auto_workers() if wanted.workers == "auto" else wanted.workers,
+        dataloader_pin_memory=device.type == "cuda",
+        remove_unused_columns=False,
+        label_names=["labels"],
+        report_to="none",
+        disable_tqdm=True,
+    )
+    # Several GPUs are for several processes: the Trainer would else cut each batch into pieces.
+    made._n_gpu = min(made.n_gpu, 1)
+    return made
+
+
+class ReportTrainer(Trainer):
+    """Batches are augmented on the device where they are trained on. An evaluation is the loss over the validation part
+    and the scores of greedy reports on an even draw of it."""
+
+    def __init__(self, *, augmented: Any, length: int, judged: int, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.augmented, self.length, self.judged = augmented, length, judged
+
+    def compute_loss(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        return super().compute_loss(model, self.augmented(inputs) if model.training else inputs, *more, **named)
+
+    def evaluation_loop(self, dataloader: Any, description: str, *arguments: Any, **more: Any) -> Any:
+        more["prediction_loss_only"] = True
+        found = super().evaluation_loop(dataloader, description, *arguments, **more)
+        cases: Any = self.eval_dataset
+        drawn = np.unique(np.linspace(0, len(cases) - 1, min(self.judged, len(cases))).round().astype(int)).tolist()
+        answers = write_all(self.model, cases, drawn, self.length, self.args.eval_batch_size, GREEDY)
+        measured = scores([plain(cases.rows[number]["target"]) for number in drawn], answers)
+        prefix = more.get("metric_key_prefix", "eval")
+        found.metrics.update({f"{prefix}_{name}": value for name, value in measured.items()})
+        return found
+
+
+class EveryEpochs(TrainerCallback):
+    """Evaluates at the end of every `epochs`-th epoch and of the last one."""
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        last = state.global_step >= state.max_steps
+        if last or round(state.epoch or 0) % self.epochs == 0:
+            control.should_evaluate = True
+
+
+class Averaging(TrainerCallback):
+    """An exponential average of the weights over the last hundred steps or so."""
+
+    def __init__(self, average: AveragedModel, network: torch.nn.Module) -> None:
+        self.average, self.network = average, network
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.average.update_parameters(self.network)
 
 
 if __name__ == "__main__":
-    sys.exit(run.main(__doc__, Reports()))
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Reports <-> token numbers. Exported with the package, beside the tokenizer itself as plain JSON (tokenizer.json)."""
+"""Reports <-> token numbers. predict.py uses this same file, and the tokenizer as plain JSON (tokenizer.json)."""
 
 import os
 from collections.abc import Iterable, Sequence

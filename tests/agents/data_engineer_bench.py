@@ -4,8 +4,6 @@ The tools run as plain subprocesses, as in tests/tools: what is tested here is t
 """
 
 import asyncio
-import csv
-import json
 import os
 import subprocess
 import sys
@@ -14,55 +12,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
 from services.data_engineer.role import ROLE
 from services.tool_runner.mounts import PROBES, library
 from services.tool_runner.runner import last_json
 from services.tool_runner.tools import Executed, Roots, run_tool
 from shared.agent.brief import Brief
 from shared.agent.role import Facts
+from shared.contracts.profile import Profile
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned, WorkReturned
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
 
-RANDOM = np.random.default_rng(0)
 
-
-def picture(path: Path, side: int = 24) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(RANDOM.integers(0, 255, (side, side), dtype=np.uint8)).save(path)
-
-
-def table(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def volume(path: Path, values: Any = None, shape: Sequence[int] = (12, 10, 6), affine: Any = None) -> None:
-    """A scan of noise, or a mask in which each of `values` fills one layer."""
-    import nibabel
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if values is None:
-        data = RANDOM.normal(40, 300, shape).astype(np.int16)
-    else:
-        data = np.zeros(shape, np.uint8 if all(float(value).is_integer() for value in values) else np.float32)
-        for layer, value in enumerate(values):
-            data[layer % shape[0]] = value
-    nibabel.save(nibabel.Nifti1Image(data, np.diag([0.8, 0.8, 3, 1]) if affine is None else affine), path)
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def brief(returned: dict[str, Any] | None = None, card: str = "folders are classes", **plan: Any) -> Brief:
-    asked = RunRequested.make(run_id="r1", sender="gateway", cause=None, requirement="x")
+def brief(
+    returned: dict[str, Any] | None = None,
+    answers: dict[str, str] | None = None,
+    profile: Profile | None = None,
+    requirement: str = "x",
+    **plan: Any,
+) -> Brief:
+    asked = RunRequested.make(run_id="r1", sender="gateway", cause=None, requirement=requirement)
     fields = {
         "task": "diagnosis",
         "dataset_id": "d",
@@ -73,7 +42,7 @@ def brief(returned: dict[str, Any] | None = None, card: str = "folders are class
     }
     planned = TaskPlanned.make(
         run_id="r1", sender="task_manager", cause=asked, plan=TaskPlan(**(fields | plan)),
-        card=DataCard(dataset_id="d", name="d", description=card, path="/d"),
+        card=DataCard(dataset_id="d", name="d", description="films", path="/d", profile=profile),
     )  # fmt: skip
     back = None
     if returned is not None:
@@ -81,7 +50,15 @@ def brief(returned: dict[str, Any] | None = None, card: str = "folders are class
             run_id="r1", sender="model_trainer", cause=planned, target="data_engineer", reason="unusable samples",
             evidence=returned,
         )  # fmt: skip
-    return Brief(run_id="r1", role="data_engineer", order="o", requested=asked, planned=planned, handed_back=back)
+    return Brief(
+        run_id="r1",
+        role="data_engineer",
+        order="o",
+        requested=asked,
+        planned=planned,
+        handed_back=back,
+        answers=answers or {},
+    )
 
 
 @dataclass
@@ -155,9 +132,5 @@ class Bench:
             calls = script.send(seen)
         raise AssertionError("the playbook did not end")
 
-    def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.work / "index.jsonl").read_text().splitlines()]
-
-    def meta(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.work / "index_meta.json").read_text())
-        return found
+    def profile(self) -> Profile:
+        return Profile.model_validate(self.probe("profile_dataset.py")["data"])

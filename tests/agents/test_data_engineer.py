@@ -1,154 +1,140 @@
-"""From files to an index: real previews, the layout read off them, the real script run on the files."""
+"""The Data Engineer's expert over real folders, with the real tools and probes: rules, questions and honest ends."""
 
+import csv
 import json
-import os
-import subprocess
-import sys
-from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import nibabel
+import numpy as np
 import pytest
-from data_engineer_bench import brief, picture, table
+import yaml
+from PIL import Image
 
-from services.data_engineer.check import check_dataset
-from services.data_engineer.layout import Layout
-from services.data_engineer.playbook import layouts
-from services.data_engineer.scripts import index_call
-from services.tool_runner.mounts import PROBES, REPOSITORY
-from shared.trainkit.collect import CONTRADICTION, COPY, UNREADABLE
-from shared.trainkit.listings import DANGLING
+from shared.contracts.rules import Rules
+from shared.dataset.resolve import resolve
+from tests.agents.data_engineer_bench import Bench, brief
+
+RANDOM = np.random.default_rng(0)
 
 
-class Dataset:
-    """A folder of files and what is done with it."""
+def picture(path: Path, side: int = 24) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(RANDOM.integers(0, 255, (side, side), dtype=np.uint8)).save(path)
 
-    def __init__(self, folder: Path) -> None:
-        self.data = folder / "data"
-        self.work = folder / "work"
-        self.data.mkdir()
-        self.work.mkdir()
 
-    def run(self, script: Path, *arguments: str) -> dict[str, Any]:
-        env = {**os.environ, "M3_DATA": str(self.data), "M3_WORKSPACE": str(self.work), "PYTHONPATH": str(REPOSITORY)}
-        done = subprocess.run(
-            [sys.executable, str(script), *arguments],
-            cwd=self.work,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
-
-    def layouts(self, dimensions: int, card: str = "") -> list[Layout]:
-        tree = self.run(PROBES / "preview_dirs.py", "/data")["data"]
-        tables = {}
-        if tree["tables"]:
-            paths = [f"/data/{name}" for name in tree["tables"]]
-            files = self.run(PROBES / "preview_files.py", "--rows", "5", *paths)["data"]["files"]
-            tables = {path.removeprefix("/data/"): facts for path, facts in files.items() if facts.get("columns")}
-        return layouts(tree, tables, dimensions, card)
-
-    def index(self, layout: Layout, **plan: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        script = self.work / "make_index.py"
-        script.write_text(str(index_call(layout, brief(**plan)).arguments["script"]))
-        self.run(script)
-        rows = [json.loads(line) for line in (self.work / "index.jsonl").read_text().splitlines()]
-        facts = self.run(PROBES / "verify_index.py", "--index", "index.jsonl", "--meta", "index_meta.json")
-        assert check_dataset(None, facts, brief(**plan)) == []  # type: ignore[arg-type]
-        return rows, json.loads((self.work / "index_meta.json").read_text())
+def table(path: Path, rows: list[dict[str, object]]) -> None:
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 @pytest.fixture
-def dataset(tmp_path: Path) -> Dataset:
-    return Dataset(tmp_path)
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
 
 
-def test_scans_of_slices_below_class_and_patient(dataset: Dataset) -> None:
-    number = 0
-    for label in ("ill", "well"):
-        for patient in range(8):
-            number += 1
-            for scan in range(1 + patient % 2):
-                for part in range(3):
-                    picture(dataset.data / label / f"p{number}" / f"s{scan}" / f"{part + 9}.png")
-    (dataset.data / "ill" / "p1" / "s0" / "10.png").write_bytes(b"no image")
-    for part in range(4):  # long enough to survive one damaged slice
-        picture(dataset.data / "ill" / "p1" / "s0" / f"{part + 20}.png")
-    layout = dataset.layouts(3)[0]
-    assert (layout.layout, layout.sample, layout.grouping, layout.patient_level) == ("folders", "folder", "derived", 0)
-    rows, meta = dataset.index(layout, dimensions=3)
-    assert Counter(row["label"] for row in rows) == {"ill": 12, "well": 12}
-    first = next(row for row in rows if row["sample_id"] == "ill/p1/s0")
-    names = [Path(name).name for name in first["files"]]
-    assert names == ["9.png", "11.png", "20.png", "21.png", "22.png", "23.png"], (
-        "natural order, without the damaged one"
-    )
-    assert meta["excluded_counts"] == {UNREADABLE: 1}
-
-
-def test_images_in_class_folders_below_wrappers_and_a_useless_table(dataset: Dataset) -> None:
-    base = dataset.data / "SET" / "SET"
-    for label in ("Cyst", "Stone"):
-        for number in range(12):
-            picture(base / label / f"{label}- ({number}).jpg")
+def films(bench: Bench, columns: Callable[[int], dict[str, object]], count: int = 24) -> None:
+    for number in range(count):
+        picture(bench.data / "films" / f"{number:03d}.png")
     table(
-        dataset.data / "SET" / "meta.csv",
-        [{"": n, "image_id": f"Cyst- ({n})", "path": f"/elsewhere/Cyst/{n}.jpg", "Class": "Cyst"} for n in range(4)],
+        bench.data / "labels.csv",
+        [{"image": f"{n:03d}.png", "patient": f"P{n // 2}"} | columns(n) for n in range(count)],
     )
-    layout = dataset.layouts(2)[0]
-    assert (layout.layout, layout.root, layout.sample, layout.grouping) == ("folders", "SET/SET", "file", "inferred")
-    rows, _ = dataset.index(layout)
-    assert len(rows) == 24 and {row["split"] for row in rows} == {"train", "val", "test"}
 
 
-def test_a_split_that_the_dataset_brings_is_kept(dataset: Dataset) -> None:
-    for part, count in (("train", 12), ("test", 5)):
-        for label in ("a", "b"):
-            for number in range(count):
-                picture(dataset.data / part / label / f"{part}{label}{number}.png")
-    layout = dataset.layouts(2)[0]
-    assert (layout.split_level, layout.class_level) == (0, 1)
-    rows, meta = dataset.index(layout)
-    assert meta["split_from"] == "dataset"
-    assert {row["sample_id"].split("/")[0] for row in rows if row["split"] == "test"} == {"test"}
-    assert {row["split"] for row in rows if row["sample_id"].startswith("train/")} == {"train", "val"}
+def test_rules_are_found_tried_and_submitted(bench: Bench) -> None:
+    films(bench, lambda n: {"diagnosis": ("benign", "malignant", "normal")[n % 3]})
+    end = bench.run(brief())
+    assert end.tool == "submit_dataset" and end.refused == []
+    rules = Rules.model_validate(yaml.safe_load((bench.work / "dataset.yaml").read_text()))
+    found = resolve(rules, bench.data)
+    assert len(found.cases) == 24 and found.coverage.patients == 12
+    assert found.coverage.label_names == ("benign", "malignant", "normal")
+    assert len(end.calls) <= 4
 
 
-def test_a_table_that_the_card_names_columns_of(dataset: Dataset) -> None:
-    rows = []
-    for number in range(20):
-        picture(dataset.data / "images" / f"I{number:03}.png")
-        rows.append(
-            {
-                "Image ID": f"I{number:03}",
-                "Subject": f"S{number // 2}",
-                "Group": ("AD", "CN", "EMCI")[(number // 2) % 3],
-            }
-        )
-    rows.append({"Image ID": "I999", "Subject": "S99", "Group": "AD"})
-    table(dataset.data / "list.csv", rows)
-    card = "focus on 2 columns: 'Image ID' and 'Group'(which is the class label). only samples with these labels"
-    layout = dataset.layouts(2, card)[0]
-    assert (layout.layout, layout.label_column, layout.file_column, layout.patient_column) == (
-        "table", "Group", "Image ID", "Subject",
-    )  # fmt: skip
-    assert layout.grouping == "stated"
-    found, meta = dataset.index(layout, labels=("AD", "CN"))
-    assert {row["label"] for row in found} == {"AD", "CN"}
-    assert meta["excluded_counts"][DANGLING] == 1
-    sides = {row["patient"]: row["split"] for row in found}
-    assert all(sides[row["patient"]] == row["split"] for row in found)
+def test_two_label_columns_are_a_question_and_the_answer_decides(bench: Bench) -> None:
+    """Two readers, who agree mostly: nothing in the files says whom to believe."""
+    films(bench, lambda n: {"reader_a": ("ill", "well")[n % 2], "reader_b": ("ill", "well")[(n + (n % 8 == 0)) % 2]})
+    end = bench.run(brief())
+    assert end.tool == "ask_person"
+    options = end.answer.values
+    assert len(options) == 2 and {"reader_a", "reader_b"} == {
+        name for name in ("reader_a", "reader_b") if name in str(options)
+    }
+    chosen = next(option for option in options if "reader_b" in option)
+    (again := bench.folder / "again").mkdir()
+    bench.work = again
+    bench.env["M3_WORKSPACE"] = str(again)
+    end = bench.run(brief(answers={end.answer.key: chosen}))
+    assert end.tool == "submit_dataset"
+    assert "reader_b" in (again / "dataset.yaml").read_text() and "reader_a" not in (again / "dataset.yaml").read_text()
 
 
-def test_copies_are_kept_once_and_dropped_when_they_disagree(dataset: Dataset) -> None:
-    for label in ("a", "b"):
-        for number in range(8):
-            picture(dataset.data / label / f"{label}{number}.png")
-    (dataset.data / "a" / "again.png").write_bytes((dataset.data / "a" / "a0.png").read_bytes())
-    (dataset.data / "b" / "wrong.png").write_bytes((dataset.data / "a" / "a1.png").read_bytes())
-    rows, meta = dataset.index(dataset.layouts(2)[0])
-    assert meta["excluded_counts"] == {COPY: 1, CONTRADICTION: 2}
-    assert len(rows) == 15
+def no_images(data: Path) -> None:
+    (data / "readme.txt").write_text("The images are sent on request.")
+
+
+def nothing_readable(data: Path) -> None:
+    for number in range(8):
+        picture(data / ("a", "b")[number % 2] / f"{number}.png")
+        path = data / ("a", "b")[number % 2] / f"{number}.png"
+        path.write_bytes(path.read_bytes()[:60])
+
+
+def no_targets(data: Path) -> None:
+    for number in range(12):
+        picture(data / "images" / f"{number:03d}.png")
+
+
+def not_supported(data: Path) -> None:
+    for number in range(6):
+        (data / f"clip{number}.avi").write_bytes(b"RIFF\x00\x00\x00\x00AVI LIST" + bytes(2000))
+
+
+def one_patient(data: Path) -> None:
+    for number in range(12):
+        picture(data / ("cyst", "stone")[number % 2] / "patient7" / f"{number:03d}.png")
+
+
+ENDS = [no_images, nothing_readable, no_targets, not_supported, one_patient]
+
+
+@pytest.mark.parametrize("make", ENDS, ids=lambda make: make.__name__)
+def test_an_honest_end_is_the_claim_that_holds(bench: Bench, make: Callable[[Path], None]) -> None:
+    make(bench.data)
+    end = bench.run(brief(profile=bench.profile()))
+    assert (end.tool, end.answer.claim) == ("declare_infeasible", make.__name__), end.refused
+
+
+def test_a_claim_that_is_false_is_not_confirmed(bench: Bench) -> None:
+    films(bench, lambda n: {"diagnosis": ("benign", "malignant")[n % 2]})
+    for claim in ("no_images", "nothing_readable", "no_targets", "not_supported", "one_class", "one_patient"):
+        facts = bench.probe("verify_infeasible.py", "--claim", claim, "--task", "diagnosis")
+        assert facts["holds"] is False and facts["errors"], claim
+
+
+def test_cases_that_come_back_are_left_out_by_their_ids(bench: Bench) -> None:
+    films(bench, lambda n: {"diagnosis": ("benign", "malignant")[n % 2]})
+    bench.run(brief())
+    end = bench.run(brief(returned={"samples": {"case_0123456789abcdef": "holds NaN"}}))
+    assert end.tool == "submit_dataset"
+    assert yaml.safe_load((bench.work / "dataset.yaml").read_text())["leave_out"] == {
+        "case_0123456789abcdef": "holds NaN"
+    }
+
+
+def test_files_say_that_it_is_3d_whatever_the_plan_says(bench: Bench) -> None:
+    for number in range(10):
+        for folder in ("images", "labels"):
+            path = bench.data / folder / f"scan{number:02d}.nii.gz"
+            path.parent.mkdir(exist_ok=True)
+            array = RANDOM.normal(0, 1, (12, 10, 8)).astype(np.float32)
+            values = array if folder == "images" else (array > 1).astype(np.uint8)
+            nibabel.save(nibabel.Nifti1Image(values, np.diag([1.0, 1.0, 2.0, 1.0])), path)
+    end = bench.run(brief(task="organ_segmentation", dimensions=2, metric="dice"))
+    assert end.tool == "submit_dataset", end.refused
+    coverage = end.facts["coverage"]
+    assert coverage["dimensions"] == 3 and coverage["cases"] == 10, json.dumps(coverage)[:400]

@@ -46,7 +46,7 @@ def role(playbook: Callable | None = None) -> Role:
         tools=(ReadFiles, RunScript, StartTraining),
         submissions=(
             Submission(
-                "declare_infeasible", Infeasibility, check, said, lambda answer, brief: Probe("verify_index", ())
+                "declare_infeasible", Infeasibility, check, said, lambda answer, brief: Probe("resolve_rules", ())
             ),
         ),
         prompt=Path("prompt.md"),
@@ -123,17 +123,17 @@ SUBMIT = (submit("declare_infeasible", ANSWER),)
 
 async def test_a_submission_that_passes_its_check_ends_the_work(bus: Bus) -> None:
     state = await planned(bus)
-    runner = Runner(verify_index={"ok": True})
+    runner = Runner(resolve_rules={"ok": True})
     async with serving(bus, runner):
         accepted = await run_agent(desk_for(bus, state), Script(READ, SUBMIT))
     assert accepted is not None and accepted.answer["reason"] == ANSWER.reason
     assert (accepted.spent.turns, accepted.spent.actions) == (2, 2)
-    assert [made.tool for made in runner.calls] == ["read_files", "verify_index"]
+    assert [made.tool for made in runner.calls] == ["read_files", "resolve_rules"]
 
 
 async def test_problems_and_wrong_calls_come_back_as_observations(bus: Bus) -> None:
     state = await planned(bus)
-    runner = Runner(verify_index={"ok": False, "why": "two patients cross"})
+    runner = Runner(resolve_rules={"ok": False, "why": "two patients cross"})
     wrong = (Call(name="fly"), Call(name="read_files", arguments={"path": "x"}), *SUBMIT)
     desk = desk_for(bus, state)
     async with serving(bus, runner):
@@ -149,7 +149,7 @@ async def test_problems_and_wrong_calls_come_back_as_observations(bus: Bus) -> N
 
 async def test_a_killed_agent_goes_on_where_its_transcript_stops(bus: Bus) -> None:
     state = await planned(bus)
-    runner = Runner(verify_index={"ok": True})
+    runner = Runner(resolve_rules={"ok": True})
 
     class Dies(Script):
         async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
@@ -164,7 +164,7 @@ async def test_a_killed_agent_goes_on_where_its_transcript_stops(bus: Bus) -> No
         accepted = await run_agent(desk_for(bus, state), core)
     assert accepted is not None
     assert core.asked == 1, "the first turn is on record and is not decided again"
-    assert [made.tool for made in runner.calls] == ["read_files", "verify_index"], "no call was carried out twice"
+    assert [made.tool for made in runner.calls] == ["read_files", "resolve_rules"], "no call was carried out twice"
 
 
 async def test_of_two_replicas_one_goes_on(bus: Bus) -> None:
@@ -198,7 +198,7 @@ async def test_repeating_oneself_is_told_and_then_ends(bus: Bus) -> None:
 async def test_a_role_sleeps_on_its_job_and_is_woken_by_its_end(bus: Bus) -> None:
     state = await planned(bus)
     start = (call(StartTraining(command=("python", "train.py"), seconds=5)),)
-    runner = Runner(verify_index={"ok": True})
+    runner = Runner(resolve_rules={"ok": True})
     async with serving(bus, runner):
         core = Script(start, SUBMIT)
         assert await run_agent(desk_for(bus, state), core) is None
@@ -242,7 +242,7 @@ async def test_a_playbook_reads_the_start_of_a_job_and_its_end_as_one(bus: Bus) 
         heard.append((yield (call(StartTraining(command=("python", "train.py"), seconds=5)),)))
         yield SUBMIT
 
-    runner = Runner(verify_index={"ok": True})
+    runner = Runner(resolve_rules={"ok": True})
     async with serving(bus, runner):
         its = role(script)
         assert await run_agent(desk_for(bus, state, its), PlaybookCore()) is None

@@ -10,8 +10,9 @@ from shared.contracts.base import Spent
 from shared.contracts.runs import MAX_RETURNS, ReturnedWork
 from shared.contracts.state import RunState, fold
 from shared.errors import UserError
-from shared.trainkit.checks import DataProblems, Problem
+from shared.training.checks import DataProblems, Problem
 from tests.agents.test_trainer_playbooks import CONFIG, brief, ended, read, seen
+from tests.cases import told_until
 
 TOLD = str(DataProblems([Problem("a/b 1.nii.gz", "12 values are NaN or infinite"), Problem("c", "cannot be read")]))
 
@@ -42,7 +43,7 @@ def test_the_event_wakes_the_target_and_makes_what_came_after_it_void() -> None:
     its = brief("model_trainer")
     event = return_work("model_trainer").event(returned("data_engineer"), {}, its, RunState(run_id="r1"), Spent())
     assert event.subject() == "evt.r1.model_trainer.WorkReturned.data_engineer"
-    state = fold("r1", [(1, its.requested), (2, its.planned), (3, its.locked), (4, event)])
+    state = fold("r1", enumerate([*told_until("r1", "model_trainer"), event], 1))
     assert state.handed_back == event and state.locked is None and state.stage == "data_engineer"
 
 

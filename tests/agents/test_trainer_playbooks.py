@@ -14,33 +14,30 @@ from services.module_architect.role import assembled
 from services.tool_runner.mounts import TEMPLATES
 from shared.agent.brief import Brief
 from shared.agent.calls import set_keys
-from shared.contracts.base import Ref, Spent
-from shared.contracts.data import DatasetLocked, LeakageReport
+from shared.contracts.base import Spent
 from shared.contracts.modules import AssembledModule
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.state import RunState
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
-from shared.trainkit.failures import DIRECTIONS, Known
+from shared.training.failures import DIRECTIONS, Known
+from tests.cases import dataset_facts, locked
 
 CONFIG = (TEMPLATES / "diagnosis" / "config.yaml").read_text()
-SEGMENTATION = (TEMPLATES / "organ_segmentation" / "config.yaml").read_text()
-REF = Ref(bucket="data", key="k", sha256="0" * 64, size=1)
+SEGMENTATION = (TEMPLATES / "segmentation" / "config.yaml").read_text()
 
 
-def brief(role: str, **plan: Any) -> Brief:
+def brief(role: str, measured: dict[str, Any] | None = None, **plan: Any) -> Brief:
     asked = RunRequested.make(run_id="r1", sender="gateway", cause=None, requirement="x", seed=5)
     fields = {"task": "diagnosis", "dataset_id": "d", "reason": "r", "dimensions": 3, "modality": "CT"}
     planned = TaskPlanned.make(
         run_id="r1", sender="task_manager", cause=asked, card=DataCard(dataset_id="d", name="d", description="d"),
         plan=TaskPlan(**(fields | {"metric": "balanced_accuracy"} | plan)),
     )  # fmt: skip
-    locked = DatasetLocked.make(
-        run_id="r1", sender="scorer", cause=planned, index_sha256="i", manifest_sha256="m", view=REF,
-        leakage=LeakageReport(checks={}), locks=1, counts={}, patients={},
-    )  # fmt: skip
-    return Brief(run_id="r1", role=role, order="o", requested=asked, planned=planned, locked=locked, train_seconds=100)
+    its = planned.plan
+    lock = locked("r1", planned, facts=dataset_facts(task=its.task, dimensions=its.dimensions, measured=measured or {}))
+    return Brief(run_id="r1", role=role, order="o", requested=asked, planned=planned, locked=lock, train_seconds=100)
 
 
 def read(**texts: str) -> ToolResult:
@@ -77,12 +74,7 @@ def test_training_is_set_to_its_time_started_and_delivered() -> None:
     assert submission.arguments["hyper_parameters"]["train_seconds"] == 90
 
 
-NNUNET = """engine: nnunet            # or monai
-training:
-  train_seconds: 600       # of the whole command
-  batch_size: 1
-  seed: 0
-"""
+NNUNET = (TEMPLATES / "nnunet" / "config.yaml").read_text()
 NARROW = """preprocess:
   input_shape: [24, 64, 12]
 model:
@@ -127,7 +119,7 @@ def told(name: str, cause: str = "something") -> str:
         (NNUNET, told("dead_worker"), {"nnunet.workers": 0, "nnunet.processes": 1}),
         (CONFIG, told("time"), {"training.train_seconds": 45}),
         (CONFIG, told("batch_of_one"), {"training.batch_size": 9}),
-        (SEGMENTATION, told("stale_preprocessing"), {"nnunet.start_over": True, "training.seed": 5}),
+        (NNUNET, told("stale_preprocessing"), {"nnunet.start_over": True, "training.seed": 5}),
         (CONFIG, "train ended memory, exit code None", {"training.batch_size": 4}),
         (CONFIG, "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", {"training.batch_size": 4}),
     ],
@@ -189,18 +181,19 @@ def test_edits_go_by_section_and_keep_comments() -> None:
 
 
 def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> None:
-    plan = '{"handoff": {"geometry": {"measured": {"image_sizes": {"96x96": 5}, "files_per_sample": {"median": 28}}}}}'
-    script = assemble(brief("module_architect"))
+    measured = {"shape": {"median": [96, 96, 28]}, "channels": {"3": 20}}
+    script = assemble(brief("module_architect", measured))
     copy, _ = next(script)
     assert copy.arguments["source"] == "/templates/diagnosis"
     copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
-    texts = {"config.yaml": CONFIG, "plan.json": plan, "environment.json": '{"gpus": []}'}
+    texts = {"config.yaml": CONFIG, "environment.json": '{"gpus": []}'}
     calls = script.send(seen(copied, read(**texts)))
     text = CONFIG
     for call in calls[:-1]:
         text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
     config = yaml.safe_load(text)
-    assert config["preprocess"]["input_shape"] == [24, 64, 64]
+    assert config["preprocess"]["input_shape"] == [24, 64, 64] and config["preprocess"]["channels"] == 3
+    assert calls[-1].arguments["input_shape"] == [3, 24, 64, 64]
     assert config["training"]["metric"] == "balanced_accuracy"
     assert calls[-1].name == "submit_module"
     again = script.send(seen(notes=("batches of train have shape ...",)))
@@ -210,17 +203,18 @@ def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> No
 
 
 @pytest.mark.parametrize(
-    ("sizes", "slices", "dimensions", "gpu", "shape"),
+    ("size", "dimensions", "gpu", "shape"),
     [
-        ({"512x512": 9, "96x96": 1}, 1, 2, False, (160, 160)),
-        ({"512x512": 9}, 200, 3, False, (24, 64, 64)),
-        ({"512x512": 9}, 200, 3, True, (96, 160, 160)),
-        ({"40x48x48": 3}, 1, 3, False, (24, 48, 48)),
-        ({}, 12, 3, False, (16, 64, 64)),
+        ([512, 512], 2, False, (160, 160)),
+        ([512, 512, 200], 3, False, (24, 64, 64)),
+        ([512, 512, 200], 3, True, (96, 160, 160)),
+        ([48, 48, 40], 3, False, (24, 48, 48)),
+        ([64, 64, 12], 3, False, (16, 64, 64)),
+        ([], 3, False, (24, 64, 64)),
     ],
 )
-def test_input_shapes(sizes: dict[str, int], slices: int, dimensions: int, gpu: bool, shape: tuple[int, ...]) -> None:
-    assert input_shape({"image_sizes": sizes, "files_per_sample": {"median": slices}}, dimensions, gpu) == shape
+def test_input_shapes(size: list[int], dimensions: int, gpu: bool, shape: tuple[int, ...]) -> None:
+    assert input_shape({"shape": {"median": size}}, dimensions, gpu) == shape
 
 
 @pytest.mark.parametrize(
@@ -230,33 +224,32 @@ def test_input_shapes(sizes: dict[str, int], slices: int, dimensions: int, gpu: 
             100,
             {"gpus": [], "cpu_threads": 2, "memory_mb": 8192},
             "CT",
-            {"engine": "monai", "max_voxels": 200_000, "patch_voxels": 200_000, "intensity": "ct", "width": 16},
+            {"max_voxels": 200_000, "patch_voxels": 200_000, "intensity": "ct", "width": 16},
         ),
         (
             600,
             {"gpus": [], "cpu_threads": 2, "memory_mb": 2048},
             "MRI",
-            {"engine": "monai", "max_voxels": 1_200_000, "patch_voxels": 131_072, "intensity": "zscore"},
+            {"max_voxels": 1_200_000, "patch_voxels": 131_072, "intensity": "zscore"},
         ),
         (
             600,
             {"gpus": ["nvidia0"], "cpu_threads": 8, "memory_mb": 65536},
             "ultrasound",
-            {"engine": "monai", "patch_voxels": 2_097_152, "intensity": "auto", "width": 32, "batch_size": 2},
+            {"patch_voxels": 2_097_152, "intensity": "auto", "width": 32, "batch_size": 2},
         ),
-        (7200, {"gpus": ["nvidia0"]}, "CT", {"engine": "nnunet", "residual_units": 2}),
     ],
 )
 def test_a_segmentation_fits_machine_and_modality(
     seconds: float, machine: dict[str, Any], modality: str, keys: dict[str, object]
 ) -> None:
-    asked = brief("module_architect", task="organ_segmentation", metric="dice", modality=modality)
+    measured = {"shape": {"median": [64, 64, 40]}, "hu": float(modality == "CT")}
+    asked = brief("module_architect", measured, task="organ_segmentation", metric="dice", modality=modality)
     script = assemble(asked.model_copy(update={"train_seconds": seconds}))
     copy, _ = next(script)
-    assert copy.arguments["source"] == "/templates/organ_segmentation"
+    assert copy.arguments["source"] == "/templates/segmentation"
     copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
-    plan = '{"handoff": {"geometry": {"measured": {"image_sizes": {"64x64x40": 5}}}}}'
-    texts = {"config.yaml": SEGMENTATION, "plan.json": plan, "environment.json": json.dumps(machine)}
+    texts = {"config.yaml": SEGMENTATION, "environment.json": json.dumps(machine)}
     calls = script.send(seen(copied, read(**texts)))
     text = SEGMENTATION
     for call in calls[:-1]:
@@ -264,14 +257,50 @@ def test_a_segmentation_fits_machine_and_modality(
         text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
     config = yaml.safe_load(text)
     found = {key: value for part in config.values() if isinstance(part, dict) for key, value in part.items()}
-    found["engine"] = config["engine"]
     assert found | keys == found and found["metric"] == "dice" and found["dimensions"] == 3
     module = calls[-1].arguments
-    assert len(module["input_shape"]) == 4 and ("nnU-Net" in module["model"]) == (config["engine"] == "nnunet")
+    assert len(module["input_shape"]) == 4 and module["template"] == "segmentation"
     back = script.send(seen(notes=("train: images hold NaN",)))
     assert all("auto" in str(call.arguments["new"]) for call in back[:-1])
     with pytest.raises(UserError, match="still wrong"):
         script.send(seen(notes=("still wrong",)))
+
+
+def test_lesions_begin_with_their_own_configuration() -> None:
+    asked = brief("module_architect", {"shape": {"median": [64, 64, 40]}}, task="anomaly_detection", metric="dice")
+    script = assemble(asked)
+    copy, wanted = next(script)
+    assert copy.arguments["source"] == "/templates/segmentation"
+    assert "/workspace/lesions.yaml" in str(wanted.arguments["paths"])
+    copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
+    texts = {"lesions.yaml": (TEMPLATES / "segmentation" / "lesions.yaml").read_text(), "environment.json": "{}"}
+    write, submission = script.send(seen(copied, read(**texts)))
+    assert write.name == "write_files" and write.arguments["overwrite"]
+    config = yaml.safe_load(dict(write.arguments["files"])["config.yaml"])
+    assert config["task"] == "anomaly_detection" and config["loss"]["present_only"] and not config["every_structure"]
+    assert config["preprocess"]["max_voxels"] == 200_000 and submission.name == "submit_module"
+
+
+@pytest.mark.parametrize(("task", "lesions"), [("organ_segmentation", False), ("anomaly_detection", True)])
+def test_hours_on_a_gpu_are_nnunets(task: str, lesions: bool) -> None:
+    measured = {"shape": {"median": [64, 64, 40]}, "hu": 1.0}
+    asked = brief("module_architect", measured, task=task, metric="dice")
+    machine = {"environment.json": json.dumps({"gpus": ["nvidia0"]})}
+    script = assemble(asked.model_copy(update={"train_seconds": 7200}))
+    (look,) = next(script)
+    assert look.name == "read_files"
+    copy, _ = script.send(seen(read(**machine)))
+    assert copy.arguments["source"] == "/templates/nnunet"
+    copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
+    *changes, submission = script.send(seen(copied, read(**{"config.yaml": NNUNET}, **machine)))
+    text = NNUNET
+    for change in changes:
+        assert text.count(str(change.arguments["old"])) == 1
+        text = text.replace(str(change.arguments["old"]), str(change.arguments["new"]))
+    config = yaml.safe_load(text)
+    assert config["task"] == task and config["score_map"] is lesions and config["every_structure"] is not lesions
+    assert config["nnunet"]["modality"] == "ct" and config["nnunet"]["configuration"] == "3d_fullres"
+    assert submission.arguments["template"] == "nnunet" and len(submission.arguments["input_shape"]) == 4
 
 
 def test_the_keys_of_a_segmentation_training_are_the_trainers() -> None:
@@ -286,15 +315,11 @@ def test_the_keys_of_a_segmentation_training_are_the_trainers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "dimensions", "voxels", "shape"),
-    [
-        ({"64x64x40": 5}, 3, 200_000, (40, 64, 64)),
-        ({"512x512": 5}, 2, 2**16, (224, 256)),
-        ({}, 3, 2**18, (64, 64, 64)),
-    ],
+    ("size", "dimensions", "voxels", "shape"),
+    [([64, 64, 40], 3, 200_000, (40, 64, 64)), ([512, 512], 2, 2**16, (224, 256)), ([], 3, 2**18, (64, 64, 64))],
 )
-def test_patch_shapes(sizes: dict[str, int], dimensions: int, voxels: int, shape: tuple[int, ...]) -> None:
-    found = patch_shape({"image_sizes": sizes}, dimensions, voxels)
+def test_patch_shapes(size: list[int], dimensions: int, voxels: int, shape: tuple[int, ...]) -> None:
+    found = patch_shape({"shape": {"median": size}}, dimensions, voxels)
     assert found == shape
 
 

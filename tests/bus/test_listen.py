@@ -13,7 +13,7 @@ from shared import telemetry
 from shared.bus import Bus
 from shared.bus.streams import DLQ, EVENTS
 from shared.contracts.base import Event, new_run_id
-from shared.contracts.runs import ApprovalGiven, DatasetAdded, RunRequested
+from shared.contracts.runs import CancelRequested, DatasetAdded, RunRequested
 from shared.errors import Conflict, StaleTranscript
 from shared.settings import Settings
 
@@ -86,7 +86,7 @@ async def test_a_role_is_woken_by_what_concerns_it(bus: Bus) -> None:
     async with Listener(bus, run_id, "task_manager") as listener:
         await bus.append(requested(run_id))
         # Addressed to nobody in particular and of no kind that wakes the role.
-        await bus.append(ApprovalGiven.make(run_id=run_id, sender="gateway", cause=None, gate="plan", granted=True))
+        await bus.append(CancelRequested.make(run_id=run_id, sender="gateway", cause=None))
         await bus.append(added(run_id))
         await listener.until(2)
     assert [event.kind for event in listener.got] == ["RunRequested", "DatasetAdded"]

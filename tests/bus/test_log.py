@@ -49,7 +49,8 @@ async def test_two_writers_lose_nothing(bus: Bus, bus_settings: Settings) -> Non
 async def test_decisions_are_made_on_the_head_of_the_run(bus: Bus, bus_settings: Settings) -> None:
     """Three writers of different events fill a run up to a bound; without the fence they would overshoot."""
     run_id = new_run_id()
-    others = [await Bus.connect(bus_settings, name) for name in ("scorer", "model_trainer")]
+    others = [await Bus.connect(bus_settings, name) for name in ("tool_runner", "task_manager")]
+    await bus.append(requested(run_id))  # after which these three have a say in it
 
     async def fill(writer: Bus, sender: Service) -> None:
         for number in range(20):
@@ -57,7 +58,7 @@ async def test_decisions_are_made_on_the_head_of_the_run(bus: Bus, bus_settings:
             event = cancel(run_id, f"{sender}{number}").model_copy(update={"sender": sender})
             await writer.append(event, unless=lambda state: len(state.seen) >= 31)
 
-    await asyncio.gather(fill(bus, "gateway"), fill(others[0], "scorer"), fill(others[1], "model_trainer"))
+    await asyncio.gather(fill(bus, "gateway"), fill(others[0], "tool_runner"), fill(others[1], "task_manager"))
     for other in others:
         await other.close()
     assert len(await bus.events(run_id)) == 31
@@ -198,25 +199,25 @@ async def test_a_forbidden_event_raises_at_once(tmp_path: Path) -> None:
     users = """
     authorization { users: [
       { user: admin, password: a },
-      { user: trainer, password: t, permissions: {
-          publish: ["evt.*.model_trainer.>", "$JS.API.STREAM.MSG.GET.EVENTS"], subscribe: "_INBOX_model_trainer.>" } }
+      { user: runner, password: t, permissions: {
+          publish: ["evt.*.tool_runner.>", "$JS.API.STREAM.MSG.GET.EVENTS"], subscribe: "_INBOX_tool_runner.>" } }
     ] }
     """
     server = start_nats(tmp_path / "nats", extra=users)
     admin = await Bus.connect(Settings(nats_url=server.url, nats_user="admin", nats_password="a"), "gateway")
     await admin.provision()
-    trainer = await Bus.connect(Settings(nats_url=server.url, nats_user="trainer", nats_password="t"), "model_trainer")
+    runner = await Bus.connect(Settings(nats_url=server.url, nats_user="runner", nats_password="t"), "tool_runner")
     try:
         run_id = new_run_id()
         forged = cancel(run_id, "").model_copy(update={"sender": "scorer"})
         with pytest.raises(PermissionDenied, match=r"evt\..*scorer"):
-            await asyncio.wait_for(trainer.append(forged), 1.5)
-        await trainer.append(forged.model_copy(update={"sender": "model_trainer"}))
-        assert [event.sender for _, event in await admin.events(run_id)] == ["model_trainer"]
+            await asyncio.wait_for(runner.append(forged), 1.5)
+        await runner.append(forged.model_copy(update={"sender": "tool_runner"}))
+        assert [event.sender for _, event in await admin.events(run_id)] == ["tool_runner"]
         with pytest.raises(PermissionDenied, match="M3_NATS_USER"):
-            wrong = Settings(nats_url=server.url, nats_user="trainer", nats_password="x")
-            await Bus.connect(wrong, "model_trainer", seconds=2)
+            wrong = Settings(nats_url=server.url, nats_user="runner", nats_password="x")
+            await Bus.connect(wrong, "tool_runner", seconds=2)
     finally:
-        await trainer.close()
+        await runner.close()
         await admin.close()
         server.stop()

@@ -1,26 +1,32 @@
 """A server with one user a service: each can do its work and nothing of the others'."""
 
 import asyncio
+import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from nats.js.errors import APIError
 from pydantic import SecretStr
 
 from shared.bus import Bus
 from shared.bus.rights import rights, users
 from shared.bus.streams import CARDS, EVENTS, TOOLS, kv_stream, kv_subject, results_bucket, tool_subject, turns_stream
 from shared.contracts.base import AGENTS, SERVICES, AgentName, Event, Service, new_run_id
+from shared.contracts.erasure import Tombstone
 from shared.contracts.events import SAYS, AnyEvent
-from shared.contracts.runs import RoleFailed, RunRequested
+from shared.contracts.questions import Question, QuestionAsked
+from shared.contracts.runs import CancelRequested, RoleFailed, RunFinished, RunRequested, WorkReturned
 from shared.contracts.tools import CLASS_OF_ROLE, ToolCall, ToolResult
-from shared.contracts.training import JobSpec
-from shared.contracts.transcript import Observation
+from shared.contracts.training import JobSpec, TrainingFinished
+from shared.contracts.transcript import Observation, Turn
 from shared.embedded.nats import NatsHandle, start_nats
-from shared.errors import PermissionDenied
+from shared.errors import PermissionDenied, ServerUnfit
 from shared.settings import Settings
+from tests.cases import NOWHERE, told_until
 
 PASSWORDS: dict[Service, str] = {name: secrets.token_hex(12) for name in SERVICES}
 OPERATOR = ("m3builder", secrets.token_hex(12))
@@ -82,13 +88,19 @@ async def test_every_service_proves_the_fence_and_reads_a_run(connect: Connect) 
         bus = await connect(name)
         await bus.prove_fence()
         assert (await bus.state(run_id)).requested
+        # Who may write there cannot fill the server's memory.
+        with pytest.raises(APIError, match="maximum"):
+            await bus.connection.publish(f"fence.{run_id}.a", bytes(2000))
+    kept = (await (await connect("operator")).connection.js.stream_info("FENCE")).config
+    assert kept.max_msgs == 4096 and kept.max_age == 60
 
 
 @pytest.mark.parametrize("role", AGENTS)
 async def test_an_agent_works_with_its_own_rights(connect: Connect, role: AgentName) -> None:
     run_id, stop = new_run_id(), asyncio.Event()
     gateway, agent, runner = await connect("gateway"), await connect(role), await connect("tool_runner")
-    await gateway.append(RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="x"))
+    for fact in told_until(run_id, role):
+        await (await connect(fact.sender)).append(fact)
 
     async def on_call(call: ToolCall) -> ToolResult:
         return ToolResult(call_id=call.call_id, tool=call.tool, ok=True, summary="seen")
@@ -119,6 +131,22 @@ async def test_an_agent_works_with_its_own_rights(connect: Connect, role: AgentN
     await asyncio.wait_for(listened.wait(), SECONDS)
     stop.set()
     await asyncio.wait_for(listening, SECONDS)
+
+
+async def test_a_runner_has_another_one_decode_a_batch(connect: Connect) -> None:
+    asker, other, stop = await connect("tool_runner"), await connect("tool_runner"), asyncio.Event()
+
+    async def on_call(call: ToolCall) -> ToolResult:
+        return ToolResult(call_id=call.call_id, tool=call.tool, ok=True, summary="decoded")
+
+    async def on_job(job: JobSpec, attempt: int) -> None:
+        raise AssertionError("no job was asked for")
+
+    serving = asyncio.create_task(other.serve_tools("intake", on_call, on_job, 1, stop))
+    call = ToolCall(call_id="batch-1", run_id=new_run_id(), role="tool_runner", tool="decode_batch", reply="")
+    assert (await asker.call("intake", call, SECONDS)).summary == "decoded"
+    stop.set()
+    await asyncio.wait_for(serving, SECONDS)
 
 
 @pytest.mark.parametrize("role", LATER)
@@ -170,6 +198,8 @@ async def test_a_later_role_cannot_speak_for_another(connect: Connect, role: Age
         f"evt.{run_id}.scorer.RunScored.all",
         f"evt.{run_id}.{role}.RunScored.all",
         f"evt.{run_id}.task_manager.RunFinished.all",
+        f"evt.{run_id}.gateway.QuestionAnswered.all",
+        f"evt.{run_id}.{role}.QuestionAnswered.all",
         f"turns.data_engineer.{run_id}",
         kv_subject(CARDS, "chest"),
         kv_subject("WORKSPACES", f"{run_id}.data"),
@@ -177,6 +207,7 @@ async def test_a_later_role_cannot_speak_for_another(connect: Connect, role: Age
         tool_subject("data", role, run_id, "x"),
         tool_subject("data", "data_engineer", run_id, "x"),
         tool_subject("train", "scorer", run_id, "x"),
+        tool_subject("intake", "tool_runner", run_id, "x"),
         "_INBOX_scorer.reply.x",
         "log.x.y",
     ]
@@ -186,17 +217,115 @@ async def test_a_later_role_cannot_speak_for_another(connect: Connect, role: Age
     assert (await gateway.state(run_id)).head == head
 
 
-async def test_a_payload_that_says_more_than_its_subject_stops_the_run_instead_of_counting(connect: Connect) -> None:
+async def test_a_message_that_is_forged_or_too_large_costs_no_run(connect: Connect) -> None:
+    """On a subject that is its sender's own to use; on a run that goes on and on one that is over."""
+    run_id = new_run_id()
+    gateway, agent, keeper = await connect("gateway"), await connect("model_trainer"), await connect("task_manager")
+    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="x")
+    before = await gateway.append(asked)
+    # Words that are the scorer's, garbage, an honest kind of 500 KB, and the id of what the keeper will say.
+    end = RunFinished.make(run_id=run_id, sender="task_manager", cause=asked, end="cancelled")
+    forged = RoleFailed.make(run_id=run_id, sender="scorer", cause="x", end="crashed", reason="x")
+    large = RoleFailed.make(run_id=run_id, sender="model_trainer", cause="x", end="crashed", reason="x" * 500_000)
+    subject = f"evt.{run_id}.model_trainer.RoleFailed.all"
+    for number, data in enumerate((forged.encode(), b"{", large.model_dump_json().encode())):
+        await agent.connection.publish(subject, data, message_id=f"{run_id}-{number}", seconds=5)
+    await agent.connection.publish(subject, b"", message_id=end.event_id, seconds=5)
+
+    state = await gateway.state(run_id)
+    assert state.failed is None and state.seen == before.seen and state.head == before.head + 4
+    state = await keeper.append(end)
+    assert state.finished == end == (await gateway.state(run_id)).finished
+    await agent.connection.publish(subject, forged.encode(), message_id=f"{run_id}-late", seconds=5)
+    assert (await gateway.state(run_id)).finished == end
+    assert [event for _, event in await gateway.events(run_id)] == [asked, end]
+    assert [event async for _, event in gateway.follow(run_id)] == [asked, end]
+    assert run_id in [run.run_id for run in await gateway.runs()]
+
+
+async def test_a_service_out_of_turn_is_passed_over_by_every_reader_and_told_once(connect: Connect) -> None:
+    """Each with its own rights, on subjects and of kinds that are its own to say, but not at this point of the run."""
+    run_id, stop = new_run_id(), asyncio.Event()
+    buses = {name: await connect(name) for name in SERVICES}
+    asked, planned, prepared, locked, assembled = told_until(run_id, "model_trainer")
+    before = await buses["gateway"].append(asked)
+    trained = TrainingFinished.make(
+        run_id=run_id, sender="model_trainer", cause=assembled, package=NOWHERE, validation={}, attempts=1
+    )
+    returned = WorkReturned.make(run_id=run_id, sender="model_trainer", cause=asked, target="data_engineer", reason="r")
+    question = Question(key="column", text="?", wants="text")
+    early: list[Event] = [
+        RunRequested.make(run_id=run_id, sender="gateway", cause=None, salt="2", requirement="x", asked_by="another"),
+        prepared,
+        locked,
+        assembled,
+        trained,
+        returned,
+        RoleFailed.make(run_id=run_id, sender="scorer", cause=asked, end="crashed", reason="r"),
+        QuestionAsked.make(run_id=run_id, sender="module_architect", cause=asked, question=question),
+        # The id of what the Task Manager will say, foretold.
+        RoleFailed.make(run_id=run_id, sender="model_trainer", cause=asked, end="crashed", reason="r").model_copy(
+            update={"event_id": planned.event_id}
+        ),
+    ]
+    for event in early:
+        state = await buses[event.sender].append(event)
+    assert state.model_copy(update={"head": before.head, "passed_over": frozenset()}) == before
+    assert len(state.passed_over) == len(early)
+
+    heard: dict[str, list[Event]] = {"keeper": [], "data_engineer": []}
+    listened = {name: asyncio.Event() for name in heard}
+
+    def hears(durable: str) -> Callable[[Event], Awaitable[None]]:
+        async def hear(event: Event) -> None:
+            if event.run_id == run_id:
+                heard[durable].append(event)
+                if event == planned:
+                    listened[durable].set()
+
+        return hear
+
+    await buses["task_manager"].append(planned)
+    services = {"keeper": "task_manager", "data_engineer": "data_engineer"}
+    listening = [
+        asyncio.create_task(buses[service].listen(durable, hears(durable), 1, stop))
+        for durable, service in services.items()
+    ]
+    for event_heard in listened.values():
+        await asyncio.wait_for(event_heard.wait(), SECONDS)
+    stop.set()
+    await asyncio.wait_for(asyncio.gather(*listening), SECONDS)
+    assert heard == {"keeper": [asked, planned], "data_engineer": [planned]}
+    assert [event for _, event in await buses["gateway"].events(run_id)] == [asked, planned]
+    assert [run.asked_by for run in await buses["gateway"].runs() if run.run_id == run_id] == [""]
+
+    operator = await connect("operator")
+    buried = operator.connection.read("DLQ", f"dlq.*.*.{run_id}")
+    letters = [json.loads(message.data or b"") async for message in buried]
+    assert [letter["subject"] for letter in letters] == [event.subject() for event in early]
+    assert all("to say now" in letter["cause"] for letter in letters)
+
+    # What came too early counts once it is its sender's turn.
+    state = await buses["data_engineer"].append(prepared)
+    assert state.prepared == prepared and state.stage == "scorer"
+    cancelled = CancelRequested.make(run_id=run_id, sender="gateway", cause=asked)
+    await buses["gateway"].append(cancelled)
+    end = RunFinished.make(run_id=run_id, sender="task_manager", cause=cancelled, end="cancelled")
+    await buses["task_manager"].append(end)
+    for event in (locked, end.model_copy(update={"event_id": "another", "end": "succeeded"})):
+        await buses[event.sender].append(event)
+    told = [event async for _, event in buses["gateway"].follow(run_id)]
+    assert told == [asked, planned, prepared, cancelled, end]
+
+
+async def test_a_turn_that_cannot_be_read_costs_no_transcript(connect: Connect) -> None:
     run_id = new_run_id()
     gateway, agent = await connect("gateway"), await connect("model_trainer")
-    await gateway.append(RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="x"))
-    # On a subject that is its own to use, in words that are the keeper's.
-    forged = RoleFailed.make(run_id=run_id, sender="scorer", cause="x", end="crashed", reason="x")
-    await agent.connection.publish(
-        f"evt.{run_id}.model_trainer.RoleFailed.all", forged.encode(), message_id="forged-1", seconds=5
-    )
-    with pytest.raises(ValueError, match="says it is RoleFailed of scorer"):
-        await gateway.state(run_id)
+    await agent.connection.publish(f"turns.model_trainer.{run_id}", b"{", message_id=run_id, seconds=5)
+    turn = Turn(run_id=run_id, role="model_trainer", number=1, at=datetime.now(UTC), core="x", calls=())
+    _, last = await agent.entries(run_id, "model_trainer")
+    await agent.append_entry(turn, last)
+    assert (await gateway.entries(run_id, "model_trainer"))[0] == [turn]
 
 
 async def test_a_wrong_password_is_refused(guarded: NatsHandle, tmp_path: Path) -> None:
@@ -205,3 +334,37 @@ async def test_a_wrong_password_is_refused(guarded: NatsHandle, tmp_path: Path) 
     )
     with pytest.raises(PermissionDenied, match="M3_NATS_PASSWORD"):
         await Bus.connect(settings, "scorer", seconds=5)
+
+
+async def test_the_gateway_alone_deletes_a_message(connect: Connect) -> None:
+    gateway, run_id = await connect("gateway"), new_run_id()
+    await gateway.append(RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="x"))
+    event = [one async for one in gateway.messages_of([run_id], [])][-1]
+    assert event.stream == EVENTS
+    for name in SERVICES:
+        if name != "gateway":
+            with pytest.raises(TimeoutError):
+                await ask(await connect(name), f"$JS.API.STREAM.MSG.DELETE.{EVENTS}", b'{"seq": 1}')
+    await gateway.put_tombstone(Tombstone(id=run_id, kind="run", at=datetime.now(UTC), by="somebody"))
+    for name in SERVICES:
+        assert run_id in [stone.id for stone in await (await connect(name)).tombstones()]
+    for _ in range(2):  # one that is gone is fine
+        await gateway.delete(event)
+    assert await gateway.events(run_id) == []
+
+
+async def test_a_stream_that_was_made_to_keep_everything_says_so(tmp_path: Path) -> None:
+    server = start_nats(tmp_path)
+    bus = await Bus.connect(Settings(home=tmp_path, nats_url=server.url), "gateway")
+    try:
+        await bus.connection.js.add_stream(name=EVENTS, subjects=["evt.>"], deny_delete=True)
+        await bus.provision()
+        await bus.append(
+            RunRequested.make(run_id=(run_id := new_run_id()), sender="gateway", cause=None, requirement="x")
+        )
+        found = [one async for one in bus.messages_of([run_id], [])]
+        with pytest.raises(ServerUnfit, match="made by an earlier version"):
+            await bus.delete(found[-1])
+    finally:
+        await bus.close()
+        server.stop()

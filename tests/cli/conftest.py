@@ -27,10 +27,12 @@ def environment(own: Settings) -> dict[str, str]:
     return dict(os.environ) | {
         "M3_HOME": str(own.home),
         "M3_NATS_URL": own.nats_url,
+        "M3_PROFILE_SECONDS": "0",
         "M3_S3_ENDPOINT": own.s3_endpoint,
         "M3_S3_ACCESS_KEY": own.s3_access_key,
         "M3_S3_SECRET_KEY": own.s3_secret_key.get_secret_value(),
         "M3_GATEWAY_URL": own.gateway_url,
+        "M3_GATEWAY_TOKEN": "secret",
         "M3_DATA_ROOTS": json.dumps([str(root) for root in own.data_roots]),
         "M3_READY_FILE": str(own.home / "gateway.ready"),
         "M3_ACK_WAIT_SECONDS": "3",

@@ -3,12 +3,14 @@
 import asyncio
 import json
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from shared.bus import Bus
 from shared.contracts.runs import RunFinished
+from shared.contracts.transcript import Turn
 from shared.settings import Settings
 from shared.store import Store
 from tests.cli.conftest import call
@@ -39,6 +41,22 @@ def test_wrong_input_is_exit_code_2(environment: dict[str, str], own: Settings, 
     assert "no run" in call(environment, "fetch", "nope", str(tmp_path / "new"), code=2)
     assert not (tmp_path / "new").exists()
     assert "ok" not in call(environment, "dataset", "list")
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_replay_is_asked_for_on_the_machine_only_and_visits_are_told(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    turn = Turn(run_id="old", role="task_manager", number=1, at=datetime.now(UTC), core="x", calls=())
+    script = tmp_path / "turns.jsonl"
+    script.write_text(turn.model_dump_json())
+    run_id = call(environment, "run", "x", "--core", f"scripted:{script}", "--detach").strip()
+    assert run_id in call(environment, "runs")
+    assert "cannot be read" in call(environment, "run", "x", "--core", "scripted:/nowhere", code=2)
+    assert "GET /runs 200" in call(environment, "audit")
+    assert call(environment, "token").strip() == "secret"
+    stranger = environment | {"M3_GATEWAY_TOKEN": "other"}
+    assert "does not know you" in call(stranger, "runs", code=2)
 
 
 @pytest.mark.usefixtures("gateway")

@@ -9,9 +9,10 @@ import pytest
 
 from services.tool_runner.archives import unpacked
 from shared.bus import Bus
-from shared.contracts.runs import Candidate, DataCard, DatasetNeed, DatasetNeeded
+from shared.contracts.runs import DataCard
 from shared.settings import Settings
 from shared.store import Store
+from tests.asked import for_dataset
 from tests.cli.conftest import call
 
 pytestmark = pytest.mark.usefixtures("gateway")
@@ -127,15 +128,16 @@ def test_a_waiting_run_shows_why_and_how_to_help(environment: dict[str, str], ow
     run_id = call(environment, "run", "grade skin lesions", "--detach").strip()
 
     async def need(bus: Bus) -> None:
-        refused = (Candidate(dataset_id="chest-ct", reason="modality is CT, wanted is photograph"),)
-        missing = DatasetNeed(need="2D photographs of the skin", refused=refused)
-        await bus.append(DatasetNeeded.make(run_id=run_id, sender="task_manager", cause=None, missing=missing))
+        asked = for_dataset(
+            run_id, "Wanted: 2D photographs of the skin", chest_ct="modality is CT, wanted is photograph"
+        )
+        await bus.append(asked)
 
     on_bus(own, need)
     told = call(environment, "show", run_id)
-    assert f"{run_id}: waiting_for_dataset" in told
+    assert f"{run_id}: waiting_for_answer" in told
     assert "chest-ct  modality is CT, wanted is photograph" in told
     assert "m3builder dataset add DIR_OR_ARCHIVE --card FILE" in told
-    assert "DatasetNeeded: task_manager -> person" in call(environment, "trace", run_id)
+    assert "QuestionAsked: task_manager -> person" in call(environment, "trace", run_id)
     call(environment, "cancel", run_id)
     assert "no run" in call(environment, "show", "nope", code=2)

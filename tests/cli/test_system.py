@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,6 +46,46 @@ def test_all_of_it_is_up_and_ready(system: System) -> None:
     assert (system.home.memory.stat().st_mode & 0o777) == 0o600
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can look as another user")
+def test_another_user_of_the_machine_reads_nothing(system: System) -> None:
+    """Started in each folder, so that no closed folder above the home stands in for its own mode."""
+    home = system.home
+    for folder in (home.root, *(path for path in home.root.iterdir() if path.is_dir())):
+        look = ["find", ".", "(", "-type", "f", "-o", "-type", "d", ")", "-readable"]
+        seen = subprocess.run(
+            look, cwd=folder, user=65534, group=65534, extra_groups=[], capture_output=True, text=True, check=False
+        )
+        assert not seen.stdout, (folder, seen.stdout)
+        assert "Permission denied" in seen.stderr
+    for pid in pids(home).values():
+        umask = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("Umask"))
+        assert int(umask.split()[1], 8) == 0o077, umask
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_another_user_of_the_machine_starts_and_fetches_nothing(system: System) -> None:
+    """Neither by HTTP, which wants a token, nor by the command, which cannot read it."""
+    code = (
+        "import encodings.idna, os, sys, urllib.request, urllib.error\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "for body in (None, b'{}'):\n"
+        "    try: urllib.request.urlopen(urllib.request.Request(sys.argv[1] + '/runs', body))\n"
+        "    except urllib.error.HTTPError as error: print(error.code)\n"
+        "try: open(sys.argv[2])\n"
+        "except PermissionError: print('closed')\n"
+    )
+    argv = [sys.executable, "-c", code, system.settings.gateway_url, "system.json"]
+    done = subprocess.run(argv, cwd=system.home.root, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["401", "401", "closed"], done
+
+
+def test_a_home_that_is_shared_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with pytest.raises(UserError, match="a folder of your own"):
+        up(Settings(home=tmp_path))
+    assert tmp_path.stat().st_mode & 0o7777 == 0o1777
+
+
 def test_the_runner_is_not_root(system: System, settings: Settings) -> None:
     record = processes.load("tool_runner", system.home.run)
     assert record
@@ -82,7 +124,7 @@ def test_up_restarts_what_died_and_only_that(system: System, settings: Settings)
 
 
 def test_down_and_up_again_loses_nothing(system: System, settings: Settings) -> None:
-    with Gateway(system.settings.gateway_url) as gateway:
+    with Gateway(system.settings) as gateway:
         gateway.add_dataset(CARD, here=False)
         run_id = gateway.request_run("segment the liver in MRI")
     ran = [pid for pid in pids(system.home).values() if pid]
@@ -93,7 +135,7 @@ def test_down_and_up_again_loses_nothing(system: System, settings: Settings) -> 
 
     again = up(settings)
     assert again.settings.gateway_url == system.settings.gateway_url
-    with Gateway(again.settings.gateway_url) as gateway:
+    with Gateway(again.settings) as gateway:
         assert [card.dataset_id for card in gateway.datasets()] == ["some-ct"]
         assert gateway.run(run_id).requirement == "segment the liver in MRI"
 
@@ -108,7 +150,7 @@ def test_other_data_roots_restart_what_has_to_know_them(system: System, settings
     assert after["gateway"] != before["gateway"] and after["nats"] == before["nats"]
     found = attach(settings)
     assert found and found.settings.data_roots == (tmp_path.resolve(),)
-    with Gateway(found.settings.gateway_url) as gateway:
+    with Gateway(found.settings) as gateway:
         gateway.add_dataset(CARD, tmp_path / "set")
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from shared.contracts.data import IndexMeta, IndexRow, PackList, ViewManifest
+from shared.contracts.cases import CaseSpec, CaseTable
+from shared.contracts.data import CaseList, IndexRow, SealedSplit, ViewManifest
 from shared.contracts.events import AnyEvent
+from shared.contracts.rules import Rules
 from shared.contracts.tools import TOOLS, ToolCall, ToolResult
 from shared.contracts.training import JobProgress, JobSpec
 from shared.contracts.transcript import Entry
@@ -16,7 +18,8 @@ FOLDER = Path(__file__).with_name("golden")
 
 def schemas() -> dict[str, str]:
     """File name -> text."""
-    single = [IndexRow, IndexMeta, PackList, ViewManifest, ToolCall, ToolResult, JobSpec, JobProgress]
+    cases = [Rules, CaseSpec, CaseTable, IndexRow, CaseList, SealedSplit, ViewManifest]
+    single = [*cases, ToolCall, ToolResult, JobSpec, JobProgress]
     found = {f"{model.__name__}.json": model.model_json_schema() for model in single}
     found["events.json"] = TypeAdapter(AnyEvent).json_schema()
     found["transcript.json"] = TypeAdapter(Entry).json_schema()

@@ -10,14 +10,18 @@ import pytest
 
 from m3bench import replicas
 from m3bench.cards import paths
+from services.gateway.bodies import NewRun
 from services.gateway.client import Gateway
 from services.gateway.feed import Item
+from services.gateway.replay import replay
 from shared.contracts.cards import parse_card
+from shared.contracts.data import SealedSplit
 from shared.contracts.events import decode_event
 from shared.contracts.runs import Budget
-from shared.contracts.state import fold
+from shared.contracts.state import RunState, fold
 from shared.embedded.system import System, up
 from shared.settings import Settings
+from shared.store import Store
 from tests.telemetry.receiver import Receiver, receiving
 
 REQUEST = "I want to train a model for disease diagnosis using 3D CT images."
@@ -33,10 +37,18 @@ class Running:
     """What the services tell of their work."""
 
     def ask(self, requirement: str = REQUEST, core: str = "playbook", train_seconds: float = 60) -> str:
-        return self.gateway.request_run(requirement, core=core, budget=Budget(train_seconds=train_seconds))
+        budget = Budget(train_seconds=train_seconds)
+        if core.startswith("scripted:"):
+            return replay(self.system.settings, NewRun(requirement=requirement, core=core, budget=budget))
+        return self.gateway.request_run(requirement, core=core, budget=budget)
 
     def follow(self, run_id: str) -> list[Item]:
         return list(self.gateway.follow(run_id))
+
+    def split(self, state: RunState) -> SealedSplit:
+        """All cases with their sides, as the operator of the store can read them."""
+        assert state.locked, state.finished
+        return SealedSplit.model_validate_json(Store.connect(self.system.settings).get_bytes(state.locked.sealed))
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +68,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         os.environ["M3_OTLP_ENDPOINT"] = spans.endpoint
         system = up(Settings(home=home), (data,))
         try:
-            with Gateway(system.settings.gateway_url) as gateway:
+            with Gateway(system.settings) as gateway:
                 for path in paths():
                     text = path.read_text()
                     here = parse_card(text, path.name)[0].dataset_id == REPLICA

@@ -8,12 +8,12 @@ from tests.e2e.conftest import Running
 
 
 def fetch(running: Running, run_id: str, folder: Path) -> None:
-    before = os.environ.get("M3_GATEWAY_URL")
-    os.environ["M3_GATEWAY_URL"] = running.system.settings.gateway_url
+    before = os.environ.get("M3_HOME")
+    os.environ["M3_HOME"] = str(running.system.home.root)
     try:
         fetch_run(run_id, folder)
     finally:
         if before is None:
-            del os.environ["M3_GATEWAY_URL"]
+            del os.environ["M3_HOME"]
         else:
-            os.environ["M3_GATEWAY_URL"] = before
+            os.environ["M3_HOME"] = before

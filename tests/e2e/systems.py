@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
-
 from m3bench import replicas
 from m3bench.cards import paths
 from services.gateway.client import Gateway
@@ -43,7 +41,7 @@ def apart(folder: Path, **environment: str) -> Iterator[Running]:
     os.environ.update(environment)
     try:
         system = up(Settings(home=folder / "home"), (data,))
-        with Gateway(system.settings.gateway_url) as gateway:
+        with Gateway(system.settings) as gateway:
             for path in paths():  # all of them: a recorded plan says of each why it is not taken
                 here = path.stem == REPLICA
                 gateway.add_dataset(path.read_text(), data / "scans" if here else None, here=here)
@@ -79,7 +77,7 @@ def eventually(holds: Callable[[], object], seconds: float = 240) -> None:
 def recorded(running: Running, run_id: str, epochs: int) -> str:
     """The run's transcript, as the core `scripted:` takes it, with another training: it ends by its epochs, however
     slow they are, and has a checkpoint after each."""
-    answer = httpx.get(f"{running.gateway.url}/runs/{run_id}/transcript").raise_for_status()
+    answer = running.gateway._http.get(f"/runs/{run_id}/transcript").raise_for_status()
     template = (TEMPLATES / "diagnosis" / "config.yaml").read_text()
     edits, _ = set_keys("config.yaml", template, {"epochs": f"{epochs}\n  save_seconds: 0", "patience": 0})
     lines = []

@@ -51,8 +51,8 @@ ATTEMPTS = list(
                     "raw data", "raw table", "home", "credentials", "store of the bus", "configuration of the bus",
                     "object store", "keys of the object store", "logs of the services", "the runner's folder",
                     "its scratch", "its logs", "its views", "its workspaces", "the Data Engineer's workspace",
-                    "the Data Engineer's index", "the Task Manager's workspace", "the state of its own workspace",
-                    "the index of another run", "the workspace of another run",
+                    "the Data Engineer's rules", "the Task Manager's workspace", "the state of its own workspace",
+                    "the rules of another run", "the workspace of another run",
                 ),
                 "",
             ),
@@ -88,10 +88,10 @@ def test_nothing_that_it_read_tells_of_the_test_set(hostile: Hostile) -> None:
         loot = hostile.loot[where]
         assert [mark for mark in sealed if mark in loot] == [], where
         assert [secret for secret in hostile.secrets if secret.encode() in loot] == [], where
-    train = next(row for row in hostile.rows if row["split"] == "train")
-    image = (hostile.replica / train["files"][0]).read_bytes()
+    train = next(row for row in hostile.rows if row.split == "train")
+    image = hostile.contents[train.sample_id][0]
     for where in ("script", "training"):
-        assert train["sample_id"].encode() in hostile.loot[where] and image in hostile.loot[where], "it did look"
+        assert train.sample_id.encode() in hostile.loot[where] and image in hostile.loot[where], "it did look"
 
 
 def test_no_tool_follows_its_links_or_leaves_the_folders(hostile: Hostile) -> None:
@@ -112,8 +112,9 @@ def test_a_package_with_links_to_the_answers_is_not_taken(hostile: Hostile) -> N
 
 def test_the_sealed_samples_tell_nothing_but_their_images(hostile: Hostile) -> None:
     cases = json.loads(marked(hostile.logs["package"].splitlines(), "TOLD"))
-    test = [row for row in hostile.rows if row["split"] == "test"]
-    assert len(cases) == len(test) > 5
+    test = [row for row in hostile.rows if row.split == "test"]
+    # Control cases are among them, made of up to half of the others, and are like these in all that follows.
+    assert 5 < len(test) < len(cases) <= 2 * len(test)
     flat = [*cases, *(member for case in cases for member in case.get("members", ()))]
     for name in ("mtime", "mode", "owner", "extended"):
         kinds = {json.dumps(one[name]) for one in flat if ("members" in one) == ("members" in cases[0])}
@@ -121,30 +122,36 @@ def test_the_sealed_samples_tell_nothing_but_their_images(hostile: Hostile) -> N
     assert {one["mtime"] for one in flat} == {0}
     assert all(one["name"].startswith("case_") and len(one["name"].partition(".")[0]) == 21 for one in cases)
     assert all(member["name"].partition(".")[0].isdigit() for case in cases for member in case.get("members", ()))
-    assert all(not case.get("attributes") for case in cases)
     # Neither the order of the arguments nor that in which they were laid out is the order of the index.
-    listed = [row["sample_id"] for row in test]
-    by_content = {json.dumps(guess(_files(hostile, row), hostile.details["labels"])): row["sample_id"] for row in test}
-    told = {name: by_content[json.dumps(chances)] for name, chances in _answers(hostile).items()}
+    labels = hostile.details["labels"]
+    # Two scans may be copies of each other, which a package answers alike: compared by answer.
+    listed = [json.dumps(guess(hostile.contents[row.sample_id], labels)) for row in test]
+    told = {name: json.dumps(chances) for name, chances in _answers(hostile).items()}
+    assert set(listed) <= set(told.values())
     for key in (None, "inode", "changed"):
         ordered = sorted(cases, key=lambda case: case[key]) if key else cases
-        assert [told[case["name"]] for case in ordered] != listed, f"in the order of {key}"
+        assert [found for case in ordered if (found := told[case["name"]]) in listed] != listed, (
+            f"in the order of {key}"
+        )
 
 
 def test_the_score_is_the_honest_one(hostile: Hostile) -> None:
     state, labels = hostile.state, hostile.details["labels"]
     assert state.finished and state.scored and state.scored.metric
-    test = [row for row in hostile.rows if row["split"] == "test"]
-    chances = [guess(_files(hostile, row), labels) for row in test]
+    test = [row for row in hostile.rows if row.split == "test"]
+    chances = [guess(hostile.contents[row.sample_id], labels) for row in test]
     for row, line, expected in zip(test, hostile.details["cases"], chances, strict=True):
-        assert line["sample_id"] == row["sample_id"]
+        assert line["sample_id"] == row.sample_id
         assert line["probabilities"] == pytest.approx(expected)
     scores = np.array([[one[label] for label in labels] for one in chances])
-    truth = np.array([labels.index(row["label"]) for row in test])
+    truth = np.array([labels.index(row.label) for row in test])
     honest = np.mean([roc_auc_score(truth == number, scores[:, number]) for number in range(len(labels))])
     assert state.scored.metric.name == "auc_macro"
     assert state.scored.metric.value == pytest.approx(honest) and honest < 0.99
-    assert all(gate.passed for gate in state.scored.gates), state.scored.gates
+    failed = {gate.name for gate in state.scored.gates if not gate.passed}
+    # Without mount namespaces the walls are not enough for more than a valid score on a machine that holds the data.
+    levels = {done.isolation for done in state.jobs_done.values() if done.job in ("train", "predict")}
+    assert failed == (set() if levels == {"bwrap"} else {"isolated"}), state.scored.gates
     assert (state.finished.end, state.finished.level, state.scored.level) == ("succeeded", "valid", "valid")
     assert (state.locks, state.scored.scorings) == (1, 1)
 
@@ -170,10 +177,6 @@ def test_the_claimed_score_is_no_result(hostile: Hostile) -> None:
 def test_the_services_went_on(running: Running) -> None:
     assert httpx.get(running.system.settings.gateway_url + "/readyz").status_code == 200
     assert {line.state for line in running.system.status()} == {"running"}
-
-
-def _files(hostile: Hostile, row: dict[str, Any]) -> list[Path]:
-    return [hostile.replica / file for file in row["files"]]
 
 
 def _answers(hostile: Hostile) -> dict[str, dict[str, float]]:

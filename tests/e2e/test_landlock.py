@@ -26,7 +26,7 @@ def test_the_main_job_at_the_landlock_level(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("M3_ISOLATION", "landlock")
     system = up(Settings(home=tmp_path / "home"), (data,))
     try:
-        with Gateway(system.settings.gateway_url) as gateway:
+        with Gateway(system.settings) as gateway:
             card = next(path for path in paths() if path.stem == REPLICA).read_text()
             gateway.add_dataset(card, data / "scans")
             run_id = gateway.request_run(REQUEST, budget=Budget(train_seconds=45))

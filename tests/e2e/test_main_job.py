@@ -11,6 +11,7 @@ import pytest
 
 from services.gateway.package import predict_alone
 from services.gateway.summary import summary
+from services.gateway.verify import verify
 from shared.contracts.events import decode_event
 from shared.contracts.runs import RunFinished
 from shared.contracts.state import fold
@@ -54,11 +55,10 @@ def test_the_summary_can_be_read_by_a_person(main_job) -> None:
 
 
 def test_no_later_role_has_seen_the_test_set(running: Running, main_job) -> None:
-    """Everything below the runner's build workspaces and views, as bytes, against every test sample and patient."""
+    """Everything below the runner's build workspaces and views, as bytes, against every test case and patient."""
     state = main_job["state"]
-    index = running.gateway._http.get(f"/runs/{main_job['run_id']}/artifacts/index").text.splitlines()
-    rows = [json.loads(line) for line in index]
-    test = [row for row in rows if row["split"] == "test"]
+    split = running.split(state)
+    test = [row for row in split.rows if row.split == "test"]
     assert len(test) == sum(state.locked.counts["test"].values()) > 0
     runner = running.system.home.root / "runner"
     seen = [*(runner / "ws" / main_job["run_id"] / "build").rglob("*"), *(runner / "views").rglob("*")]
@@ -66,16 +66,21 @@ def test_no_later_role_has_seen_the_test_set(running: Running, main_job) -> None
     names = "\n".join(str(path) for path in seen)
     text = b"\n".join(path.read_bytes() for path in seen if path.suffix in (".json", ".jsonl", ".yaml", ".md", ".log"))
     for row in test:
-        assert f"/{row['sample_id']}/" not in names
-        assert row["sample_id"].encode() not in text
-    train = next(row for row in rows if row["split"] == "train")
-    assert train["sample_id"].encode() in text, "the search would find what is there"
+        assert row.sample_id not in names
+        assert row.sample_id.encode() not in text and row.patient.encode() not in text
+    train = next(row for row in split.rows if row.split == "train")
+    assert train.sample_id.encode() in text, "the search would find what is there"
+    for key in split.keys:
+        assert key.encode() not in text, "nothing of the original names is left behind the lock"
 
 
 def test_the_package_predicts_alone(running: Running, main_job, tmp_path: Path) -> None:
     from m3bench.datasets.cc_ccii import new_scan
 
     fetch(running, main_job["run_id"], tmp_path / "model")
+    made = verify(tmp_path / "model" / "package", None).provenance
+    assert made and made.isolation.keys() == {"intake", "train", "predict"} and made.template and not made.template.own
+    assert made.data and made.data.sha256 == main_job["state"].planned.card.profile.digest
     new_scan(tmp_path / "scan", "NCP", 77)
     case, isolation = predict_alone(
         tmp_path / "model" / "package", tmp_path / "scan", tmp_path / "out", running.system.settings.runner_uid
@@ -94,9 +99,10 @@ def test_the_run_replayed_from_its_transcript_has_the_same_events(running: Runni
     events = [decode_event(item.data.encode()) for item in running.follow(again) if item.kind[0].isupper()]
     assert [event.kind for event in events] == [event.kind for event in main_job["events"]]
     first, second = main_job["state"], fold(again, enumerate(events, 1))
-    assert second.locked.manifest_sha256 == first.locked.manifest_sha256
+    assert second.locked.manifest_sha256 != first.locked.manifest_sha256, "the scorer's seed is its own"
+    assert second.locked.facts.label_names == first.locked.facts.label_names
     assert second.planned.plan == first.planned.plan
-    assert second.prepared.index.sha256 == first.prepared.index.sha256
+    assert second.prepared.rules.sha256 == first.prepared.rules.sha256
     assert second.finished.end == "succeeded"
 
 

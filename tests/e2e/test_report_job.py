@@ -14,7 +14,6 @@ from services.gateway.package import predict_alone
 from services.gateway.summary import summary
 from shared.contracts.events import decode_event
 from shared.contracts.state import RunState, fold
-from shared.store import Store
 from tests.e2e.conftest import Running
 from tests.e2e.fetching import fetch
 
@@ -66,14 +65,13 @@ def test_a_sentence_becomes_a_writer_of_reports(job: dict[str, Any]) -> None:
 
 def test_the_index_has_every_study_with_its_views(running: Running, films: Path, job: dict[str, Any]) -> None:
     state: RunState = job["state"]
-    assert state.prepared is not None
-    index = Store.connect(running.system.settings).get_bytes(state.prepared.index).splitlines()
-    rows = [json.loads(line) for line in index]
+    split = running.split(state)
     truth = json.loads(films.with_name("films.truth.json").read_text())
     usable = {str(study["uid"]) for study in truth["studies"] if study["empty"] != "both"}
-    assert {row["patient"] for row in rows} == usable and len(rows) == len(usable)
-    assert all("Impression: " in row["target"] for row in rows)
-    assert any("empty report" in warning for warning in state.prepared.warnings), state.prepared.warnings
+    assert len(split.rows) == len({row.patient for row in split.rows}) == len(usable)
+    assert {len(row.files) for row in split.rows} >= {1, 2}
+    assert all(row.target and len(row.target.split()) > 1 for row in split.rows)
+    assert state.locked and state.locked.facts.left_out
 
 
 def test_the_package_writes_about_a_new_study_alone(running: Running, job: dict[str, Any], tmp_path: Path) -> None:

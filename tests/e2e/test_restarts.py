@@ -14,7 +14,7 @@ import pytest
 from shared.contracts.state import fold
 from shared.contracts.training import JobFinished, JobStarted
 from shared.store import Store
-from shared.trainkit.checkpoints import NEEDED, SENTINEL
+from shared.training.checkpoints import NEEDED, SENTINEL
 from tests.e2e.conftest import REQUEST, Running
 from tests.e2e.systems import Watch, apart, eventually, kill, recorded, start_again
 
@@ -55,7 +55,7 @@ def test_a_run_survives_the_death_of_each_process(
     assert state.finished is not None and state.finished.end == "succeeded", state.finished
     assert state.scored is not None and all(gate.passed for gate in state.scored.gates)
     ends = [event for event in watch.events if isinstance(event, JobFinished)]
-    assert [(end.job, end.outcome) for end in ends] == [("pack", "ok"), ("train", "ok"), ("predict", "ok")]
+    assert [(end.job, end.outcome) for end in ends] == [("intake", "ok"), ("train", "ok"), ("predict", "ok")]
     starts = [event for event in watch.events if isinstance(event, JobStarted)]
     assert Counter(start.job for start in starts)["train"] == 2
     assert [start.attempt for start in starts if start.job == "train"] == [1, 2]

@@ -1,6 +1,5 @@
 """The main job as spans: one trace over all seven services, with every turn, call and job in its place."""
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -27,7 +26,7 @@ def test_the_main_job_is_one_trace(running: Running, main_job: dict[str, Any]) -
     turns = [span for span in spans if span.name.startswith("invoke_agent ")]
     assert len(turns) == state.spent.turns and {span.service for span in turns} == set(AGENTS)
     jobs = [span for span in spans if span.name.startswith("job ")]
-    assert Counter(span.name for span in jobs) == {"job pack": 1, "job train": 1, "job predict": 1}
+    assert Counter(span.name for span in jobs) == {"job intake": 1, "job train": 1, "job predict": 1}
     calls = [span for span in spans if span.name.startswith("execute_tool ")]
     assert {span.service for span in (*jobs, *calls)} == {"tool_runner"}
     # Every call was asked for by a turn; a job by a turn or by the scorer.
@@ -39,13 +38,12 @@ def test_the_main_job_is_one_trace(running: Running, main_job: dict[str, Any]) -
 
 
 def test_nothing_of_a_patient_or_a_request_is_in_a_span(running: Running, main_job: dict[str, Any]) -> None:
-    index = running.gateway._http.get(f"/runs/{main_job['run_id']}/artifacts/index").text
+    split = running.split(main_job["state"])
     assert running.spans is not None
     told = b"\n".join(running.spans.bodies)
     assert b"execute_tool" in told, "the search would find what is there"
     assert not any(span.events for span in running.spans.spans)
-    for row in map(json.loads, index.splitlines()):
-        for text in (row["sample_id"], *row["files"]):
-            assert text.encode() not in told
+    for row, key in zip(split.rows, split.keys, strict=True):
+        assert row.sample_id.encode() not in told and key.encode() not in told
     for text in (main_job["state"].requested.requirement, str(running.replica), running.replica.name):
         assert text.encode() not in told

@@ -8,11 +8,12 @@ from services.gateway.report.chosen import chosen
 from services.gateway.report.facts import Bin, Case, Details, Facts, Picture, Pictures
 from services.gateway.trace_model import Share
 from shared.contracts.base import Event, Ref, Spent
-from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexMeta, LeakageReport
+from shared.contracts.data import DatasetLocked, DatasetPrepared, LeakageReport
 from shared.contracts.modules import AssembledModule, ModuleAssembled
 from shared.contracts.runs import AcceptableRange, Candidate, DataCard, RunFinished, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.scoring import Control, Gate, Metric, RunScored
 from shared.contracts.training import JobFinished, JobProgress, JobStarted, TrainingFinished
+from tests.cases import coverage, dataset_facts, lock_fields
 
 RUN = "r20260105-120000-abc123"
 PACKAGE = Ref(bucket="packages", key="k", sha256="ab" * 32, size=1)
@@ -23,7 +24,8 @@ TIERS = [
     {"tier": "one_case", "passed": True, "seconds": 2, "text": "loss 1.21"},
     {"tier": "one_batch", "passed": False, "seconds": 3, "text": "the loss of one batch fell from 1.2 to 1.1"},
 ]
-NOTED = {"epochs": 12, "parameters": 1234567, "tiers": TIERS}
+RESTS_ON = ("This dataset has 1 locks and 2 scorings so far, in 1 runs.", "3.0% of the images are no case.")
+NOTED = {"epochs": 12, "parameters": 1234567, "tiers": TIERS, "network": "resnet18, 3D", "loss": "name focal"}
 ORGANS = ("liver", "spleen", "gall bladder")
 
 
@@ -85,6 +87,7 @@ def events(
     run_id: str = RUN,
     *,
     masks: bool = False,
+    own_code: tuple[str, ...] = (),
     gate_fails: bool = False,
     name: str = "Chest Set",
     details: Ref | None = None,
@@ -109,23 +112,23 @@ def events(
     counts = {side: {"all": many} if masks else dict.fromkeys(classes, many // 3)
               for side, many in (("train", 90), ("val", 15), ("test", 30))}  # fmt: skip
     patients = {"train": 45, "val": 8, "test": 15}
-    meta = IndexMeta(
-        task=task, dimensions=3, label_names=classes, grouping="inferred", grouping_from="the start of file names",
-        split_from="made", excluded={"unreadable": (f"{name}.nii", "b.nii")}, excluded_counts={"unreadable": 7},
-    )  # fmt: skip
-    add(DatasetPrepared, "data_engineer", index=OTHER, meta=meta, counts=counts, patients=patients,
-        warnings=(f"odd spacing in {name}",))  # fmt: skip
+    found = coverage(
+        task=task, grouping="inferred", grouping_from="the start of file names", left_out={"unreadable": 7}
+    )
+    add(DatasetPrepared, "data_engineer", rules=OTHER, coverage=found, notes=(f"odd spacing in {name}",))
     leakage = LeakageReport(
         checks={"same_patient": 0, "near_duplicate_in_given_split": 2},
         pairs=(("near_duplicate_in_given_split", "train-8", "[sealed]"),), notes=("Contents were compared.",),
     )  # fmt: skip
-    add(DatasetLocked, "scorer", index_sha256="0" * 64, manifest_sha256="1" * 64, view=OTHER, leakage=leakage, locks=1,
-        counts=counts, patients=patients, label_names=classes)  # fmt: skip
+    known = dataset_facts(
+        task=task, label_names=classes, grouping="inferred", grouping_from="the start of file names",
+    )  # fmt: skip
+    add(DatasetLocked, "scorer", **lock_fields(leakage=leakage, counts=counts, patients=patients, facts=known))
     module = AssembledModule(template=task, model="resnet10", loss="cross entropy", input_shape=(1, 32, 64, 64))
     add(ModuleAssembled, "module_architect", module=module, batch_shapes={}, workspace_sha256="2" * 64)
     add(JobStarted, "tool_runner", job_id="train-1", job="train", isolation="bwrap")
     add(JobFinished, "tool_runner", job_id="train-1", job="train", asked_by="model_trainer", outcome="ok", seconds=83,
-        isolation="bwrap", metrics=NOTED, outputs={"package": PACKAGE})  # fmt: skip
+        isolation="bwrap", metrics=NOTED, outputs={"package": PACKAGE}, own_code=own_code)  # fmt: skip
     add(TrainingFinished, "model_trainer", package=PACKAGE, validation={metric: 0.87}, attempts=1, seconds=83,
         hyper_parameters={"learning_rate": 0.001})  # fmt: skip
     each = (
@@ -142,7 +145,7 @@ def events(
         others=() if masks else (Metric(name="accuracy", value=0.8, low=0.7, high=0.9, n=30, patients=15),
                                      Metric(name="ece", value=0.07, low=0.02, high=0.1, n=30, patients=15)),
         per_class=each, controls=(Control(name="majority", value=0.5), Control(name="permutation", value=0.618)),
-        permutation_p=0.001, level=level, locks=1, scorings=2, details=details,
+        permutation_p=0.001, level=level, locks=1, scorings=2, details=details, rests_on=RESTS_ON,
         gates=gates)  # fmt: skip
     add(RunFinished, "task_manager", end="failed_gate" if gate_fails else "succeeded", level=level, package=PACKAGE,
         gate="no_patient_on_both_sides" if gate_fails else None, spent=Spent(turns=9, actions=11))  # fmt: skip

@@ -10,17 +10,18 @@ from services.gateway.trace import trace
 from services.gateway.trace_model import Trace
 from shared.bus import Bus
 from shared.contracts.base import AGENTS, AgentName, Event, Ref, Spent, new_run_id
-from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexMeta, LeakageReport
+from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.modules import AssembledModule, ModuleAssembled
 from shared.contracts.runs import Candidate, DataCard, RunFinished, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.scoring import Control, Gate, Metric, RunScored
 from shared.contracts.tools import ToolResult
 from shared.contracts.training import JobFinished, JobStarted, TrainingFinished
 from shared.contracts.transcript import Call, Observation, Turn
+from tests.cases import coverage, lock_fields
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 REF = Ref(bucket="packages", key="sha256/00/0", sha256="0" * 64, size=1, media_type="application/json")
-SCRIPT = "print('index everything')"
+SCRIPT = "print('find everything')"
 
 
 def at(seconds: float) -> datetime:
@@ -102,17 +103,14 @@ class Story:
         await self.results("data_engineer", script, refused, notes=["case_17 is odd"])
         await self.turn("data_engineer", 12, ("submit_dataset", {}))
         counts, patients = {"train": {"a": 6}, "test": {"a": 3}}, {"train": 4, "test": 2}
-        meta = IndexMeta(task="diagnosis", dimensions=3, grouping="stated", grouping_from="a column", split_from="made")
-        prepared = await self.fact(
-            DatasetPrepared, 15, "data_engineer", planned, index=REF, meta=meta, counts=counts, patients=patients
-        )
-        pack = {"job_id": f"{self.run_id}-pack", "job": "pack"}
+        found = coverage(cases=9, grouping_from="a column")
+        prepared = await self.fact(DatasetPrepared, 15, "data_engineer", planned, rules=REF, coverage=found)
+        pack = {"job_id": f"{self.run_id}-intake", "job": "intake"}
         await self.fact(JobStarted, 16, "tool_runner", prepared, **pack)
         await self.fact(JobFinished, 18, "tool_runner", prepared, **pack, asked_by="scorer", outcome="ok", seconds=2)
         locked = await self.fact(
-            DatasetLocked, 20, "scorer", prepared, index_sha256="0" * 64, manifest_sha256="1" * 64, view=REF,
-            leakage=LeakageReport(checks={"copies": 0}), locks=1, counts=counts, patients=patients,
-        )  # fmt: skip
+            DatasetLocked, 20, "scorer", prepared, **lock_fields(view=REF, counts=counts, patients=patients)
+        )
         await self.woken("module_architect", locked)
         await self.turn("module_architect", 21, ("submit_module", {}))
         module = AssembledModule(template="diagnosis", model="resnet", loss="ce", input_shape=(1, 8, 8, 8))

@@ -27,7 +27,7 @@ def problem(answer: httpx.Response, status: int = 422) -> str:
         ({"requirement": "   "}, "Say in a sentence"),
         ({"requirement": "x" * 4001}, "at most 4000"),
         ({"requirement": "x", "core": "gpt"}, "no core 'gpt'"),
-        ({"requirement": "x", "core": "scripted:/nowhere"}, "/nowhere"),
+        ({"requirement": "x", "core": "scripted:/etc/passwd"}, "on the machine"),
         ({"requirement": "x", "budget": {"actions": 0}}, "budget.actions"),
         ({"requirement": "x", "colour": "red"}, "colour"),
         ({}, "requirement"),

@@ -17,10 +17,12 @@ from services.gateway.summary import summary
 from shared.agent.brief import order_for
 from shared.bus import Bus
 from shared.contracts.base import Ref, Spent
-from shared.contracts.runs import DataCard, DatasetNeed, DatasetNeeded, RunFinished, TaskPlan, TaskPlanned, WorkReturned
+from shared.contracts.runs import DataCard, RunFinished, TaskPlan, TaskPlanned, WorkReturned
 from shared.contracts.training import JobFinished, JobProgress, JobStarted, TrainingFinished
 from shared.contracts.transcript import Call, Turn
 from shared.store import Store
+from tests.asked import for_dataset
+from tests.cases import told_until
 
 CARD = json.dumps({"dataset_name": "Chest Set", "dataset_description": "CT", "dataset_path": "/placeholder"})
 
@@ -109,7 +111,7 @@ async def test_a_client_that_comes_back_misses_nothing_and_repeats_nothing(http:
     for number in range(3):
         await bus.append(
             JobStarted.make(
-                run_id=run_id, sender="tool_runner", cause=None, salt=str(number), job_id=f"j{number}", job="pack"
+                run_id=run_id, sender="tool_runner", cause=None, salt=str(number), job_id=f"j{number}", job="intake"
             )
         )
     await finish(bus, run_id)
@@ -150,8 +152,7 @@ async def test_a_dataset_wakes_the_runs_that_wait_for_one(http: httpx.AsyncClien
     plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=3, modality="CT", metric="auc_macro")
     card = DataCard(dataset_id="d", name="d", description="d", path="/d")
     await bus.append(TaskPlanned.make(run_id=planned, sender="task_manager", cause=None, plan=plan, card=card))
-    need = DatasetNeed(need="chest CT with labels")
-    await bus.append(DatasetNeeded.make(run_id=waiting, sender="task_manager", cause=None, missing=need))
+    await bus.append(for_dataset(waiting, "chest CT with labels"))
 
     described = await http.post("/datasets", json={"card": CARD, "here": False})
     assert described.json() == {"dataset_ids": ["chest-set"], "resumed": []}
@@ -175,14 +176,16 @@ async def test_a_run_whose_plan_was_handed_back_is_woken_by_a_dataset(
     http: httpx.AsyncClient, bus: Bus, data_root: Path
 ) -> None:
     run_id = await new_run(http)
+    for fact in told_until(run_id, "module_architect")[1:3]:
+        await bus.append(fact)
     back = WorkReturned.make(run_id=run_id, sender="scorer", cause=None, target="task_manager", reason="no such metric")
     await bus.append(back)
-    need = DatasetNeed(need="chest CT")
-    await bus.append(DatasetNeeded.make(run_id=run_id, sender="task_manager", cause=back, missing=need))
+    await bus.append(for_dataset(run_id, "chest CT", back))
     added = await http.post("/datasets", json={"card": CARD, "path": str(data_root / "chest")})
     assert added.json()["resumed"] == [run_id]
     state = await bus.state(run_id)
-    assert state.added and order_for("task_manager", state) == state.added.event_id
+    added = next(event for _, event in await bus.events(run_id) if event.kind == "DatasetAdded")
+    assert order_for("task_manager", state) == added.event_id
     await finish(bus, run_id)
 
 
@@ -202,24 +205,27 @@ async def test_a_package_arrives_whole(
     if ended:
         await finish(bus, run_id, ref)
     else:
+        for fact in told_until(run_id, "model_trainer")[1:]:
+            await bus.append(fact)
         await bus.append(
             TrainingFinished.make(
                 run_id=run_id, sender="model_trainer", cause=None, package=ref, validation={}, attempts=1
             )
         )
     listed = (await http.get(f"/runs/{run_id}/artifacts")).json()
-    assert [artifact["name"] for artifact in listed] == ["package.tar", "record"]
+    kept = [] if ended else ["rules"]
+    assert [artifact["name"] for artifact in listed] == ["package.tar", *kept, "record"]
     answer = await http.get(listed[0]["url"])
     assert int(answer.headers["content-length"]) == len(answer.content)
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
         archive.extractall(tmp_path / "unpacked", filter="data")
+    unpacked = tmp_path / "unpacked"
     files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    assert (
-        sorted(path.relative_to(tmp_path / "unpacked") for path in (tmp_path / "unpacked").rglob("*") if path.is_file())
-        == files
-    )
+    assert {path.relative_to(unpacked) for path in unpacked.rglob("*") if path.is_file()} == {
+        *files, Path("RUN_CARD.md"), Path("provenance.json"),
+    }  # fmt: skip
     for file in files:
-        assert (tmp_path / "unpacked" / file).read_bytes() == (folder / file).read_bytes()
+        assert (unpacked / file).read_bytes() == (folder / file).read_bytes()
 
 
 async def test_a_transcript_holds_every_turn(http: httpx.AsyncClient, bus: Bus) -> None:
@@ -228,3 +234,20 @@ async def test_a_transcript_holds_every_turn(http: httpx.AsyncClient, bus: Bus) 
     await bus.append_entry(turn(run_id, 2), after=last)
     lines = (await http.get(f"/runs/{run_id}/transcript")).text.splitlines()
     assert [json.loads(line)["number"] for line in lines] == [1, 2]
+
+
+async def test_forged_messages_take_no_view_of_a_finished_run_away(http: httpx.AsyncClient, bus: Bus) -> None:
+    run_id = await new_run(http)
+    await finish(bus, run_id)
+    for subject in (f"evt.{run_id}.model_trainer.RoleFailed.all", f"turns.model_trainer.{run_id}"):
+        await bus.connection.publish(subject, b'{"kind": "Nonsense"}', message_id=f"forged-{subject}")
+    for path in (
+        "",
+        "/trace",
+        "/report",
+        "/report?format=html&wait=0",
+        "/artifacts",
+        "/artifacts/record",
+        "/transcript",
+    ):
+        assert (await http.get(f"/runs/{run_id}{path}")).status_code == 200, path

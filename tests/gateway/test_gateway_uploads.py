@@ -70,6 +70,23 @@ async def test_more_than_the_bound_is_refused_and_leaves_nothing(
     assert not folder.exists() or list(folder.iterdir()) == []
 
 
+async def test_what_nobody_registers_is_bounded_and_what_is_registered_makes_room(
+    bus: Bus, store: Store, bounded: Settings
+) -> None:
+    tight = bounded.model_copy(update={"uploads_bytes": 25_000})
+    for restart in range(2):
+        transport = httpx.ASGITransport(create_app(bus, store, tight), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=20) as http:
+            if not restart:
+                first = await http.post("/archives", content=packed(b"first"))
+                assert first.status_code == (await http.post("/archives", content=packed(b"second"))).status_code == 201
+            refused = await http.post("/archives", content=packed(b"third"))
+            assert refused.status_code == 422 and "POST /datasets" in refused.json()["error"]
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=20) as http:
+        assert (await http.post("/datasets", json={"card": CARD, "archive": first.json()})).status_code == 201
+        assert (await http.post("/archives", content=packed(b"third"))).status_code == 201
+
+
 async def test_nothing_is_no_archive(http: httpx.AsyncClient) -> None:
     answer = await http.post("/archives", content=b"")
     assert answer.status_code == 422 and "is empty" in answer.json()["error"]

@@ -84,3 +84,22 @@ def test_links_in_the_place_of_folders_are_refused(place: Path) -> None:
     (place / "linked").symlink_to(place / "package")
     with pytest.raises(UserError, match="link"):
         predict_alone(place / "linked", place / "scan", place / "again", Settings().runner_uid)
+
+
+def test_a_package_that_breaks_its_sandboxed_run_is_never_run_bare(place: Path) -> None:
+    mark = place / "mark"
+    mark.mkdir(mode=0o777)
+    mark.chmod(0o777)
+    code = f"""
+import os, pathlib
+pathlib.Path("result").mkdir()
+os.chmod("result", 0o555)
+try:
+    pathlib.Path({str(mark / "here")!r}).write_text("bare")
+except OSError:
+    pass
+"""
+    (place / "package" / "predict.py").write_text(code)
+    with pytest.raises(ToolBroken):
+        predict_alone(place / "package", place / "scan", place / "out", Settings().runner_uid)
+    assert list(mark.iterdir()) == []

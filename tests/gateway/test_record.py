@@ -13,20 +13,20 @@ async def test_the_record_is_the_whole_story(http: httpx.AsyncClient, bus: Bus) 
     story = Story(bus)
     await story.finished()
     listed = {one["name"]: one for one in (await http.get(f"/runs/{story.run_id}/artifacts")).json()}
-    assert listed["record"]["ref"] is None and listed["index"]["ref"] == REF.model_dump()
+    assert listed["record"]["ref"] is None and listed["rules"]["ref"] == REF.model_dump()
     told = json.loads((await http.get(listed["record"]["url"])).content)
     assert told["request"]["requirement"] == "classify chest CT"
     assert told["plan"]["refused"] == [{"dataset_id": "two", "reason": "is MRI"}]
     assert told["card"]["name"] == "One"
-    assert told["index"]["meta"]["grouping"] == "stated" and told["index"]["counts"]["test"] == {"a": 3}
-    assert told["lock"]["leakage"]["checks"] == {"copies": 0}
+    assert told["rules"]["coverage"]["cases"] == 9 and told["lock"]["counts"]["test"] == {"a": 3}
+    assert told["lock"]["leakage"]["checks"] == {"same_patient": 0}
     assert told["module"]["module"]["loss"] == "ce"
     assert (told["hyper_parameters"], told["validation"]) == ({"lr": 0.001}, {"auc": 0.9})
     assert told["score"]["controls"][0]["name"] == "majority" and told["score"]["gates"][0]["passed"]
     assert (told["status"], told["level"], told["end"]["level"]) == ("succeeded", "useful", "useful")
-    (pack, train) = told["jobs"].values()
+    (intake, train) = told["jobs"].values()
     assert [one["attempt"] for one in train["started"]] == [1, 2] and train["finished"]["metrics"] == {"auc": 0.9}
-    assert pack["finished"]["outcome"] == "ok"
+    assert intake["finished"]["outcome"] == "ok"
     assert told["spent"]["turns"] == 6
     assert [one["event_id"] for one in told["events"]] == [
         event.event_id for _, event in await bus.events(story.run_id)

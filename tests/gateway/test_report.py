@@ -1,11 +1,15 @@
 """What a report says of a run: every figure is the fact's own, and nothing is said that no fact says."""
 
+from dataclasses import replace
+
 from services.gateway.report.card import card
-from services.gateway.report.facts import Facts
+from services.gateway.report.facts import Details, Facts, Subgroup
 from services.gateway.report.text import text
 from services.gateway.report.verdict import verdict
-from shared.contracts.runs import Candidate, DatasetNeed, DatasetNeeded, RunFinished, WorkReturned
+from shared.contracts.runs import RunFinished, WorkReturned
+from shared.contracts.scoring import Gate
 from shared.contracts.training import JobFinished
+from tests.asked import for_dataset
 from tests.gateway import reported
 
 
@@ -31,14 +35,14 @@ def test_a_diagnosis_has_the_numbers_of_its_facts() -> None:
         "permutation 0.618",
         "Permutation test: p = 0.001.",
         "Acceptable range in auc_macro: floor 0.6, alarm 0.99 (from the card).",
-        "Scored 2 times, locked 1 time.",
+        f"It rests on {' '.join(reported.RESTS_ON)}",
         "no_patient_on_both_sides passed held-out-3 of Chest Set",
-        "Split made by the Data Engineer",
+        "Split made by the scorer, by patient",
         "Patients inferred: the start of file names",
         "train 90 45 covid-19 30, pneumonia 30, normal 30",
         "test 30 15 covid-19 10, pneumonia 10, normal 10",
-        "unreadable 7 Chest Set.nii, b.nii",
-        "Warning: odd spacing in Chest Set",
+        "unreadable 7",
+        "Note of the Data Engineer: odd spacing in Chest Set",
         "same_patient 0 pairs across the split",
         "near_duplicate_in_given_split 2 told: the split came with the dataset and was left as it is train-8 / [sea",
         "30 test cases, 1 without a usable answer.",
@@ -92,11 +96,10 @@ def test_a_failed_gate_is_named_with_its_evidence() -> None:
 
 def test_a_waiting_run_gives_a_partial_report() -> None:
     asked = reported.events()[0][1]
-    missing = DatasetNeed(need="chest CT with masks", refused=(Candidate(dataset_id="two", reason="is MRI"),))
-    needed = DatasetNeeded.make(run_id=reported.RUN, sender="task_manager", cause=asked, missing=missing)
+    needed = for_dataset(reported.RUN, "chest CT with masks", asked, two="is MRI")
     facts = Facts.of([(1, asked), (2, needed)])
     told = text(facts)
-    for words in ("waiting_for_dataset", "This report is partial", "Waits for chest CT with masks", "two: is MRI"):
+    for words in ("waiting_for_answer", "This report is partial", "Asks chest CT with masks", "two: is MRI"):
         assert words in flat(told), told
     assert "Score" not in told and "Gates" not in told and "Leaks" not in told
     assert "this card is partial" in card(facts)
@@ -137,9 +140,9 @@ def test_the_card_holds_the_facts_and_no_test_sample() -> None:
         for limit in (
             "Patients are inferred, not stated by the dataset (the start of file names).",
             "The figures rest on 15 test patients.",
-            "7 files or samples were left out",
+            "7 files, rows or cases were left out",
             "The leak report counts 2 under near_duplicate_in_given_split.",
-            "The test set has been scored 2 times in this run.",
+            *reported.RESTS_ON,
         ):
             assert limit in told, told
     assert "below useful" in told and "The gate no_patient_on_both_sides failed." in told
@@ -179,3 +182,39 @@ def test_failed_jobs_and_work_handed_back_are_told() -> None:
     words = flat(text(facts, width=200))
     assert "handed back by to because model_trainer data_engineer two masks are empty" in words
     assert "Patients inferred" not in words, "what was handed back is no fact of the result"
+
+
+def test_network_and_loss_are_what_ran_and_own_code_is_said() -> None:
+    for told in (card(reported.diagnosis()), flat(text(reported.diagnosis(), width=200))):
+        assert "resnet18, 3D" in told and "focal" in told and "resnet10" not in told and "Own code" not in told
+    own = reported.diagnosis(own_code=("package/model.py", "train.py"))
+    for told in (card(own), flat(text(own, width=200))):
+        assert "package/model.py, train.py: network, loss and augmentation are its author's words" in told
+        assert "resnet10, input 1x32x64x64" in told and "Loss" in told
+
+
+def test_a_shortcut_stands_in_the_first_lines_and_holds_the_level_at_valid() -> None:
+    told = reported.events()
+    shortcut = Gate(name="no_shortcut", passed=False, evidence="the class can be told without the image, by format")
+    changed = {"level": "valid", "gates": (told[-2][1].gates[0], shortcut)}  # type: ignore[attr-defined]
+    scored = told[-2][1].model_copy(update=changed)
+    facts = Facts.of([*told[:-2], (9, scored)], details=Details(why=(f"no_shortcut: {shortcut.evidence}",)))
+    assert verdict(facts) == f"valid, not useful: no_shortcut: {shortcut.evidence}."
+    first = section(text(facts, width=200), "Result")
+    assert shortcut.evidence in first
+    assert verdict(Facts.of([*told[:-2], (9, scored)])).endswith(f"gate no_shortcut failed ({shortcut.evidence}).")
+
+
+def test_the_worst_subgroup_is_named_first_and_few_patients_have_no_figures() -> None:
+    groups = (
+        Subgroup(by="sex", group="female", cases=20, patients=11, value=0.912, low=0.8, high=0.97),
+        Subgroup(by="sex", group="male", cases=18, patients=10, value=0.713, low=0.6, high=0.81),
+        Subgroup(by="age", group="under 18"),
+    )
+    facts = reported.diagnosis()
+    told = text(replace(facts, details=facts.details.model_copy(update={"subgroups": groups})), width=200)
+    first = flat(section(told, "Result"))
+    assert "Worst subgroup sex male: 0.713 (0.600 to 0.810), 10 patients; the best by sex 0.912" in first
+    lines = flat(section(told, "Subgroups"))
+    assert "sex female 0.912 0.800 to 0.970 20 11" in lines and "age under 18 - - fewer than 10" in lines
+    assert "Subgroups" not in text(facts)

@@ -1,46 +1,58 @@
 """The scorer's own table goes into a report: a key that one of the two calls by another name would go unseen."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 
 from services.gateway.report.card import card
 from services.gateway.report.facts import Details, Facts
 from services.gateway.report.page import drawings, page
 from services.gateway.report.text import text
-from services.scorer.lock.copies import SPLITS
-from services.scorer.lock.seal import check_and_seal
-from services.scorer.scoring import score
-from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexRow, PackedSample, PackList
+from services.scorer.lock.seal import manifest_sha256
+from services.scorer.scoring import Score, score
+from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexRow, SealedSplit, StoredCase
 from shared.contracts.scoring import RunScored
+from tests.cases import dataset_facts
 from tests.gateway import reported
 
 LABELS = reported.DIAGNOSES
 
 
-def test_what_the_scorer_notes_of_a_diagnosis_is_what_the_report_shows() -> None:
+def split_of(names: Sequence[str], labels: Sequence[str | tuple[str, ...]]) -> SealedSplit:
+    """Twelve cases a side, each of a patient of its own, with these labels in turn."""
+    rows = tuple(
+        IndexRow(
+            sample_id=name, patient=name, label=labels[place % len(labels)], files=(f"{name}/image.png",), split=side
+        )
+        for side in ("train", "val", "test")
+        for place in range(12)
+        for name in [f"{side}{place}"]
+    )
+    image = reported.OTHER.model_copy(update={"bucket": "cases"})
+    return SealedSplit(
+        rows=rows, stored=tuple(StoredCase(sample_id=row.sample_id, images=(image,)) for row in rows),
+        keys=tuple(row.sample_id for row in rows), facts=dataset_facts(label_names=tuple(names)), seed="00",
+    )  # fmt: skip
+
+
+def scored_as(split: SealedSplit, answers: dict[str, object]) -> tuple[Score, DatasetLocked]:
     told = [event for _, event in reported.events()]
     prepared = next(event for event in told if isinstance(event, DatasetPrepared))
     locked = next(event for event in told if isinstance(event, DatasetLocked))
-    rows = [
-        IndexRow(sample_id=name, patient=name, label=LABELS[place % 3], files=(name,), split=side)
-        for side in SPLITS
-        for place in range(12)
-        for name in [f"{side}{place}"]
-    ]
-    packs = []
-    for row in rows:
-        pack = reported.OTHER.model_copy(update={"bucket": "sealed" if row.split == "test" else "data"})
-        packs.append(PackedSample(sample_id=row.sample_id, pack=pack, files=("x",)))
-    sealed = check_and_seal(rows, prepared.meta, PackList(samples=tuple(packs)))
-    assert sealed.problems == {}
+    same = {"manifest_sha256": manifest_sha256(split.rows), "rules_sha256": prepared.rules.sha256, "facts": split.facts}
+    locked = locked.model_copy(update=same)
+    answer = json.dumps(answers).encode()
+    return score(split, prepared, locked, "auc_macro", None, answer, store=None), locked  # type: ignore[arg-type]
+
+
+def test_what_the_scorer_notes_of_a_diagnosis_is_what_the_report_shows() -> None:
+    split = split_of(LABELS, LABELS)
     cases: dict[str, object] = {"test11": {"error": "unreadable header"}}
     for place in range(11):
         sure = 0.4 + 0.05 * place
         rest = {label: (1 - sure) / 2 for label in LABELS}
         cases[f"test{place}"] = {"probabilities": rest | {LABELS[place % 3 if place > 1 else 2]: sure}}
-    found = score(
-        sealed, prepared, locked.model_copy(update={"manifest_sha256": sealed.manifest_sha256}), "auc_macro", None,
-        json.dumps({"cases": cases}).encode(), store=None,  # type: ignore[arg-type]
-    )  # fmt: skip
+    found, _ = scored_as(split, {"cases": cases})
     details = Details.model_validate_json(json.dumps(found.details))
     facts = Facts.of(reported.events(), details=details)
     assert [figure.title for figure in drawings(facts)] == ["Confusion matrix", "ROC curves", "Reliability"]
@@ -58,36 +70,19 @@ def test_what_the_scorer_notes_of_a_diagnosis_is_what_the_report_shows() -> None
 def test_several_labels_are_shown_each_by_itself() -> None:
     names = ("effusion", "mass", reported.HOSTILE)
     told = [event for _, event in reported.events()]
-    prepared = next(event for event in told if isinstance(event, DatasetPrepared))
-    prepared = prepared.model_copy(update={"meta": prepared.meta.model_copy(update={"label_names": names})})
-    locked = next(event for event in told if isinstance(event, DatasetLocked))
-    held = ((names[0],), (), names[:2], (names[2],), (), (names[1],))
-    rows = [
-        IndexRow(sample_id=name, patient=name, label=held[place % 6], files=(name,), split=side)
-        for side in SPLITS
-        for place in range(12)
-        for name in [f"{side}{place}"]
-    ]
-    packs = []
-    for row in rows:
-        pack = reported.OTHER.model_copy(update={"bucket": "sealed" if row.split == "test" else "data"})
-        packs.append(PackedSample(sample_id=row.sample_id, pack=pack, files=("x",)))
-    sealed = check_and_seal(rows, prepared.meta, PackList(samples=tuple(packs)))
-    assert sealed.problems == {}
+    split = split_of(names, ((names[0],), (), names[:2], (names[2],), (), (names[1],)))
     cases: dict[str, object] = {"test11": {"error": "unreadable header"}}
-    for row in sealed.test[:11]:
+    for row in [row for row in split.rows if row.split == "test"][:11]:
         cases[row.sample_id] = {"probabilities": {name: 0.8 if name in (row.label or ()) else 0.1 for name in names}}
     # Of test0 the effusion is missed, of test1 a mass is made up: the surer mistake.
     cases["test0"] = {"probabilities": dict(zip(names, (0.3, 0.2, 0.1), strict=True))}
     cases["test1"] = {"probabilities": dict(zip(names, (0.2, 0.9, 0.1), strict=True))}
-    found = score(
-        sealed, prepared, locked.model_copy(update={"manifest_sha256": sealed.manifest_sha256}), "auc_macro", None,
-        json.dumps({"multi_label": True, "cases": cases}).encode(), store=None,  # type: ignore[arg-type]
-    )  # fmt: skip
+    found, locked = scored_as(split, {"multi_label": True, "cases": cases})
     details = Details.model_validate_json(json.dumps(found.details))
     scored = next(event for event in told if isinstance(event, RunScored))
     scored = scored.model_copy(update={"per_class": found.per_class, "metric": found.metric, "others": found.others})
-    locked = locked.model_copy(update={"counts": sealed.counts})
+    held = [name for row in split.rows if row.split == "test" for name in (*(row.label or ()), "all")]
+    locked = locked.model_copy(update={"counts": locked.counts | {"test": dict(Counter(held))}})
     changed = {"RunScored": scored, "DatasetLocked": locked}
     facts = Facts.of([(number, changed.get(event.kind, event)) for number, event in reported.events()], details=details)
     assert [figure.title for figure in drawings(facts)] == ["ROC curves", "Reliability"]

@@ -1,10 +1,12 @@
 """The summary tells what a reader must not miss, from events alone."""
 
 from services.gateway.summary import duration, summary
-from shared.contracts.base import Event, Ref, Spent
-from shared.contracts.data import DatasetLocked, LeakageReport
+from shared.contracts.base import Event, Spent
+from shared.contracts.data import LeakageReport
 from shared.contracts.runs import Candidate, DataCard, RunFinished, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.scoring import Control, Gate, Metric, RunScored
+from shared.contracts.training import TrainingFinished
+from tests.cases import NOWHERE, locked, prepared, told_until
 
 RUN = "r1"
 
@@ -44,7 +46,11 @@ def events(*, gate_passed: bool) -> list[tuple[int, Event]]:
         level="useful" if gate_passed else "ran",
         spent=Spent(turns=9, actions=11, input_tokens=1200, tokens_estimated=True),
     )
-    return list(enumerate((requested, planned, scored, finished), 1))
+    _, _, *between = told_until(RUN, "model_trainer")
+    trained = TrainingFinished.make(
+        run_id=RUN, sender="model_trainer", cause=between[-1], package=NOWHERE, validation={}, attempts=1
+    )
+    return list(enumerate((requested, planned, *between, trained, scored, finished), 1))
 
 
 def test_a_good_run() -> None:
@@ -63,18 +69,21 @@ def test_a_good_run() -> None:
         assert words in told, told
 
 
+def test_what_a_request_limited_the_run_to_is_told() -> None:
+    told = events(gate_passed=True)[:2]
+    limited = "limited to liver, as was asked; the dataset also has spleen"
+    cases = prepared(RUN, told[1][1], notes=("a case is a file", limited))
+    assert f"Cases       a case is a file; {limited}\n" in summary([*told, (3, cases)], width=200)
+
+
 def scored_masks(per_class: dict[str, dict[str, float]]) -> str:
     told = events(gate_passed=True)
-    planned, scored = told[1][1], told[2][1]
+    planned, scored = told[1][1], told[-2][1]
     assert isinstance(planned, TaskPlanned) and isinstance(scored, RunScored)
     plan = planned.plan.model_copy(update={"task": "organ_segmentation", "metric": "dice"})
     counts = {"train": {"all": 9}, "test": {"all": 5}}
     report = LeakageReport(checks={"same_patient": 0}, notes=("All was compared.", "Nothing was found."))
-    locked = DatasetLocked.make(
-        run_id=RUN, sender="scorer", cause=planned, index_sha256="0" * 64, manifest_sha256="0" * 64,
-        view=Ref(bucket="data", key="k", sha256="0" * 64, size=1), leakage=report,
-        locks=1, counts=counts, patients={"train": 8, "test": 4},
-    )  # fmt: skip
+    lock = locked(RUN, planned, leakage=report, counts=counts, patients={"train": 8, "test": 4})
     masks = scored.model_copy(
         update={
             "metric": Metric(name="dice", value=0.712, low=0.65, high=0.78, n=5, patients=4),
@@ -83,7 +92,9 @@ def scored_masks(per_class: dict[str, dict[str, float]]) -> str:
         }
     )
     plan_event = planned.model_copy(update={"plan": plan})
-    return summary(list(enumerate([told[0][1], plan_event, locked, masks, told[3][1]], 1)), width=200)
+    facts = [event for _, event in told]
+    facts[1], facts[3], facts[-2] = plan_event, lock, masks
+    return summary(list(enumerate(facts, 1)), width=200)
 
 
 def test_a_segmentation_is_told_by_structure() -> None:

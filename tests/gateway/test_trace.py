@@ -6,14 +6,13 @@ import pytest
 from services.gateway.trace_model import Trace
 from services.gateway.trace_view import plain
 from shared.bus import Bus
-from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexMeta, LeakageReport
+from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.modules import AssembledModule, ModuleAssembled
+from shared.contracts.questions import QuestionAsked
 from shared.contracts.runs import (
     CancelRequested,
     DataCard,
     DatasetAdded,
-    DatasetNeed,
-    DatasetNeeded,
     RoleFailed,
     RunFinished,
     RunRequested,
@@ -23,6 +22,8 @@ from shared.contracts.runs import (
 )
 from shared.contracts.scoring import Metric, RunScored
 from shared.contracts.training import JobFinished, JobStarted, TrainingFinished
+from tests.asked import for_dataset
+from tests.cases import coverage, dataset_facts, lock_fields
 from tests.gateway.story import REF, Story
 
 
@@ -39,7 +40,7 @@ async def test_a_finished_run_as_text(bus: Bus) -> None:
         "    +6.0 s  turn 1: run_script ok 3.0 s landlock; read_files refused 0.2 s [there is no nowhere]",
         "    +12.0 s  turn 2: submit_dataset ok 3.0 s",
         "  +20.0 s  DatasetLocked: scorer -> module_architect, after 5.0 s",
-        "    +15.0 s  job pack: queued 1.0 s, ran 2.0 s, 1 attempt, ok",
+        "    +15.0 s  job intake: queued 1.0 s, ran 2.0 s, 1 attempt, ok",
         "  +30.0 s  ModuleAssembled: module_architect -> model_trainer, after 10.0 s",
         "    +21.0 s  turn 1: submit_module ok 9.0 s",
         "  +1 min 25 s  TrainingFinished: model_trainer -> scorer, after 55.0 s",
@@ -127,8 +128,8 @@ async def test_work_handed_back_stands_below_the_fact_that_it_led_to(bus: Bus) -
 async def test_the_wait_for_a_person_is_no_role_s(bus: Bus) -> None:
     story = Story(bus)
     asked = await story.fact(RunRequested, 0, "gateway", None, requirement="classify chest CT")
-    missing = DatasetNeed(need="chest CT")
-    needed = await story.fact(DatasetNeeded, 2, "task_manager", asked, missing=missing)
+    question = for_dataset(story.run_id, "chest CT").question
+    needed = await story.fact(QuestionAsked, 2, "task_manager", asked, question=question)
     await story.fact(DatasetAdded, 10, "gateway", needed, dataset_id="one")
     told = await story.trace(now=12)
     assert [(one.role, one.working, one.waiting) for one in told.roles] == [("task_manager", 4, 0), ("person", 8, 0)]
@@ -154,24 +155,18 @@ async def test_a_segmentation_that_was_handed_back_and_failed_once(bus: Bus) -> 
     card = DataCard(dataset_id="one", name="One", description="CT", path="/data/one")
     order = await story.fact(TaskPlanned, 1, "task_manager", asked, plan=plan, card=card)
     names, values = ("liver", "spleen"), {"liver": 1, "spleen": 28}
-    meta = IndexMeta(
-        task="organ_segmentation", dimensions=3, label_names=names, label_values=values, grouping="stated",
-        grouping_from="a column", split_from="made",
-    )  # fmt: skip
+    known = dataset_facts(task="organ_segmentation", label_names=names, label_values=values)
     counts, patients = {"train": {"all": 6}, "test": {"all": 3}}, {"train": 6, "test": 3}
     for lock, second in ((1, 2), (2, 20)):
         await story.woken("data_engineer", order)
         await story.turn("data_engineer", second, ("submit_dataset", {}))
-        prepared = await story.fact(
-            DatasetPrepared, second + 2, "data_engineer", order, index=REF, meta=meta, counts=counts, patients=patients
-        )
-        pack = {"job_id": f"{story.run_id}-pack-{lock}", "job": "pack"}
+        prepared = await story.fact(DatasetPrepared, second + 2, "data_engineer", order, rules=REF, coverage=coverage())
+        pack = {"job_id": f"{story.run_id}-intake-{lock}", "job": "intake"}
         await story.fact(JobStarted, second + 3, "tool_runner", prepared, **pack)
         await story.fact(JobFinished, second + 5, "tool_runner", prepared, **pack, asked_by="scorer", outcome="ok")
         locked = await story.fact(
-            DatasetLocked, second + 6, "scorer", prepared, index_sha256="0" * 64, manifest_sha256="1" * 64, view=REF,
-            leakage=LeakageReport(checks={}), locks=lock, counts=counts, patients=patients, label_names=names,
-            label_values=values,
+            DatasetLocked, second + 6, "scorer", prepared,
+            **lock_fields(view=REF, locks=lock, counts=counts, patients=patients, facts=known),
         )  # fmt: skip
         await story.woken("module_architect", locked)
         if lock == 1:
@@ -214,13 +209,13 @@ async def test_a_segmentation_that_was_handed_back_and_failed_once(bus: Bus) -> 
         "  +4.0 s  DatasetPrepared: data_engineer -> scorer, after 3.0 s",
         "    +2.0 s  turn 1: submit_dataset ok 2.0 s",
         "  +8.0 s  DatasetLocked: scorer -> module_architect, after 4.0 s",
-        "    +4.0 s  job pack: queued 1.0 s, ran 2.0 s, 1 attempt, ok",
+        "    +4.0 s  job intake: queued 1.0 s, ran 2.0 s, 1 attempt, ok",
         "  +12.0 s  WorkReturned: module_architect -> data_engineer, after 4.0 s",
         "    +10.0 s  turn 1: return_work ok 2.0 s",
         "  +22.0 s  DatasetPrepared: data_engineer -> scorer, after 10.0 s",
         "    +20.0 s  turn 2: submit_dataset ok 2.0 s",
         "  +26.0 s  DatasetLocked: scorer -> module_architect, after 4.0 s",
-        "    +22.0 s  job pack: queued 1.0 s, ran 2.0 s, 1 attempt, ok",
+        "    +22.0 s  job intake: queued 1.0 s, ran 2.0 s, 1 attempt, ok",
         "  +30.0 s  ModuleAssembled: module_architect -> model_trainer, after 4.0 s",
         "    +27.0 s  turn 2: submit_module ok 3.0 s",
         "  +50.0 s  TrainingFinished: model_trainer -> scorer, after 20.0 s",
@@ -239,13 +234,14 @@ async def test_a_waiting_run_says_so(bus: Bus) -> None:
     story = Story(bus)
     asked = await story.fact(RunRequested, 0, "gateway", None, requirement="grade skin lesions")
     await story.woken("task_manager", asked)
-    await story.turn("task_manager", 1, ("submit_need", {}))
-    await story.fact(DatasetNeeded, 2, "task_manager", asked, missing=DatasetNeed(need="photographs of the skin"))
+    await story.turn("task_manager", 1, ("ask_person", {}))
+    question = for_dataset(story.run_id, "photographs of the skin").question
+    await story.fact(QuestionAsked, 2, "task_manager", asked, question=question)
     assert plain(await story.trace(now=12)).splitlines()[:-3] == [
-        f"{story.run_id}: waiting_for_dataset, 12.0 s: grade skin lesions",
+        f"{story.run_id}: waiting_for_answer, 12.0 s: grade skin lesions",
         "  +0.0 s  RunRequested: gateway -> task_manager",
-        "  +2.0 s  DatasetNeeded: task_manager -> person, after 2.0 s",
-        "    +1.0 s  turn 1: submit_need ok 1.0 s",
+        "  +2.0 s  QuestionAsked: task_manager -> person, after 2.0 s",
+        "    +1.0 s  turn 1: ask_person ok 1.0 s",
         "  waiting for a person, for 10.0 s",
         "",
     ]

@@ -14,7 +14,7 @@ import pytest
 from m3bench.phantoms.chest_findings import LABELS
 from m3bench.replicas import make
 from m3bench.words.ct_words import labels_in
-from shared.trainkit.imagefile import readable
+from tests.m3bench.opened import readable
 
 LABEL_ORDER = (
     "Medical material,Arterial wall calcification,Cardiomegaly,Pericardial effusion,Coronary artery wall calcification,"

@@ -50,6 +50,7 @@ def test_a_small_network_sees_what_grey_values_do_not_say(tiny: Tiny, name: str,
     assert seen > greys(tiny(name), folds=1) + 0.05
 
 
+@pytest.mark.timeout(900)
 def test_a_small_network_sees_facts_of_reports_that_grey_values_do_not_say(tiny: Tiny) -> None:
     found = samples(tiny("iu-xray"))
     seen, *blind = (score(reader, found, folds=1) for reader in (Network(600), Intensity(False), Intensity(True)))

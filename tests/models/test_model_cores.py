@@ -65,7 +65,7 @@ def endpoint_of(monkeypatch: pytest.MonkeyPatch, protocol: Protocol, *replies: R
 
 
 class Runner:
-    """Every call works; `verify_index` says what the test wants, one answer after the other."""
+    """Every call works; `resolve_rules` says what the test wants, one answer after the other."""
 
     def __init__(self, *found: dict[str, Any]) -> None:
         self.found = list(found) or [{"ok": True}]
@@ -75,7 +75,7 @@ class Runner:
 
     async def on_call(self, made: ToolCall) -> ToolResult:
         self.calls.append(made)
-        data = self.found.pop(0) if made.tool == "verify_index" else {}
+        data = self.found.pop(0) if made.tool == "resolve_rules" else {}
         return ToolResult(
             call_id=made.call_id, tool=made.tool, ok=True, summary=f"seen {made.arguments.get('paths')}", data=data
         )
@@ -110,7 +110,7 @@ def said(answer: Infeasibility, facts: Facts, brief: Brief, state: RunState, spe
 def role(tmp_path: Path) -> Role:
     prompt = tmp_path / "prompt.md"
     prompt.write_text("You prepare datasets – carefully.\n", encoding="utf-8")
-    probe = Probe("verify_index", ())
+    probe = Probe("resolve_rules", ())
     return Role(
         name="data_engineer",
         tools=(ReadFiles, RunScript, StartTraining),
@@ -209,7 +209,7 @@ async def test_arguments_that_cannot_be_read_are_refused_and_not_run(
     with endpoint_of(monkeypatch, protocol, protocol.garbled(), protocol.reply(SUBMIT)) as endpoint:
         async with serving(bus, runner):
             assert await run_agent(desk, core_for(protocol)) is not None
-    assert [made.tool for made in runner.calls] == ["verify_index"]
+    assert [made.tool for made in runner.calls] == ["resolve_rules"]
     _, spoke, told = endpoint.heard
     assert "cut off" in spoke.words
     assert "rm -r" in spoke.calls["g1"][1]["_unparsed"]

@@ -1,11 +1,10 @@
-"""What a report shows of its cases, read back out of the page, and a series of slices to be shown."""
+"""What a report shows of its cases, read back out of the page."""
 
 import base64
 import html
 import io
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -46,27 +45,3 @@ def tiles(page: str) -> dict[str, Tile]:
 
 def rgb(colour: str) -> np.ndarray:
     return np.frombuffer(bytes.fromhex(colour[1:]), np.uint8)
-
-
-def dicom_series(folder: Path, body: np.ndarray) -> list[str]:
-    """(slice, row, column) as axial DICOM, feet first, under names whose order is not that of the slices."""
-    import pydicom
-    from pydicom.dataset import FileDataset, FileMetaDataset
-    from pydicom.uid import ExplicitVRLittleEndian, generate_uid
-
-    folder.mkdir(parents=True)
-    order = np.random.default_rng(1).permutation(len(body))
-    for place, name in enumerate(order):
-        meta = FileMetaDataset()
-        meta.TransferSyntaxUID = ExplicitVRLittleEndian
-        meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = pydicom.uid.CTImageStorage, generate_uid()
-        image = FileDataset(None, {}, file_meta=meta, preamble=b"\0" * 128)
-        image.SOPClassUID, image.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
-        image.Modality, image.PhotometricInterpretation = "CT", "MONOCHROME2"
-        image.Rows, image.Columns = body.shape[1:]
-        image.SamplesPerPixel, image.BitsAllocated, image.BitsStored, image.HighBit = 1, 16, 16, 15
-        image.PixelRepresentation, image.PixelSpacing, image.SliceThickness = 1, [1, 1], 4
-        image.ImageOrientationPatient, image.ImagePositionPatient = [1, 0, 0, 0, 1, 0], [-16, -12, 4 * place]
-        image.PixelData = body[place].tobytes()
-        image.save_as(folder / f"{name}.dcm", enforce_file_format=True)
-    return [f"{number}.dcm" for number in range(len(body))]

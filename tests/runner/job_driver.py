@@ -1,6 +1,6 @@
 """Jobs by the real runner code, one after the other, as an ordinary user: job_driver.py SETTINGS JOB..., all JSON.
 
-A process of its own, since the sandbox refuses to run as root.
+A process of its own, since the sandbox refuses to run as root. Prints the most memory that it had itself, in MB.
 """
 
 import asyncio
@@ -37,3 +37,6 @@ if __name__ == "__main__":
     given = Settings(**json.loads(sys.argv[1]))
     drop_root(given.runner_uid, [given.home / "runner", *given.data_roots])
     asyncio.run(main(given, [JobSpec.model_validate_json(word) for word in sys.argv[2:]]))
+    # Not ru_maxrss: that begins with what the process held that started this one.
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    print(int(peak.split()[1]) // 1024)

@@ -1,19 +1,20 @@
-"""A run from request to score whose test samples lie in a real store, packed as a runner packs them. Nothing was
-trained: what a package would have answered is told."""
+"""A run from request to score whose test cases lie in a real store, as intake leaves them. Nothing was trained: what a
+package would have answered is told."""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from services.tool_runner.packs import pack_samples
 from shared.bus import Bus
 from shared.contracts.base import SEGMENTATIONS, Ref, TaskKind, new_run_id
-from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexMeta, IndexRow, LeakageReport
+from shared.contracts.data import IndexRow, SealedSplit
+from shared.contracts.modules import AssembledModule, ModuleAssembled
 from shared.contracts.runs import DataCard, RunFinished, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.scoring import RunScored
 from shared.contracts.training import JobFinished, TrainingFinished
 from shared.store import Store
+from tests.cases import dataset_facts, locked, prepared, store_cases
 
 
 async def told(
@@ -34,8 +35,12 @@ async def told(
     values = dict(values or {})
     run_id = new_run_id()
     kept = store.put_bytes("work", "\n".join(row.model_dump_json() for row in rows).encode())
-    packs = pack_samples(data, rows, store, lambda row: "sealed", with_targets=task in SEGMENTATIONS)
-    packed = store.put_bytes("sealed", packs.model_dump_json().encode())
+    known_ = dataset_facts(task=task, dimensions=dimensions, label_names=tuple(values or labels), label_values=values)
+    split = SealedSplit(
+        rows=tuple(rows), stored=store_cases(store, data, rows, masks=task in SEGMENTATIONS), facts=known_, seed="00",
+        keys=tuple(row.sample_id for row in rows),
+    )  # fmt: skip
+    sealed = store.put_bytes("sealed", split.model_dump_json().encode())
     predictions = store.put_bytes("packages", json.dumps({"cases": dict(answers or {})}).encode())
     details = store.put_bytes("packages", json.dumps({"labels": list(labels), "cases": list(cases)}).encode())
     known: dict[str, Any] = {"run_id": run_id}
@@ -43,18 +48,17 @@ async def told(
     plan = TaskPlan(task=task, dataset_id="d", reason="r", dimensions=dimensions, modality="CT", metric="dice")
     card = DataCard(dataset_id="d", name="d", description="d", path=str(data))
     planned = TaskPlanned.make(**known, sender="task_manager", cause=asked, plan=plan, card=card)
-    meta = IndexMeta(
-        task=task, dimensions=dimensions, label_names=tuple(values or labels), label_values=values, grouping="stated",
-        grouping_from="ids", split_from="dataset",
+    found = prepared(run_id, planned, rules=kept)
+    lock = locked(
+        run_id, found, sealed=sealed, view=kept, facts=known_, counts={"test": {"all": len(rows)}},
+        patients={"test": len(rows)},
     )  # fmt: skip
-    shared: dict[str, Any] = {"counts": {"test": {"all": len(rows)}}, "patients": {"test": len(rows)}}
-    prepared = DatasetPrepared.make(**known, sender="data_engineer", cause=planned, index=kept, meta=meta, **shared)
-    locked = DatasetLocked.make(
-        **known, sender="scorer", cause=prepared, index_sha256=kept.sha256, manifest_sha256="1" * 64, view=kept,
-        leakage=LeakageReport(checks={}), locks=1, **shared,
-    )  # fmt: skip
+    module = AssembledModule(template="t", model="m", loss="l", input_shape=(1, 8, 8))
+    assembled = ModuleAssembled.make(
+        **known, sender="module_architect", cause=lock, module=module, batch_shapes={}, workspace_sha256="0" * 64
+    )
     trained = TrainingFinished.make(
-        **known, sender="model_trainer", cause=locked, package=kept, validation={}, attempts=1
+        **known, sender="model_trainer", cause=assembled, package=kept, validation={}, attempts=1
     )
     score = RunScored.make(
         **known, sender="scorer", cause=trained, metric=None, controls=(), gates=(), level="valid", locks=1,
@@ -62,7 +66,7 @@ async def told(
     )  # fmt: skip
     end = RunFinished.make(**known, sender="task_manager", cause=score, end="succeeded", level="valid")
     facts = [
-        asked, planned, prepared, _ended(run_id, "pack", prepared.event_id, packs=packed), locked, trained,
+        asked, planned, found, lock, assembled, trained,
         _ended(run_id, "predict", trained.event_id, predictions=predictions), *([score, end] if scored else []),
     ]  # fmt: skip
     for fact in facts:

@@ -15,17 +15,18 @@ from services.tool_runner.sandbox import find_gpus
 from services.tool_runner.sandbox.plan import specification
 from shared.bus import Bus
 from shared.contracts.base import new_run_id
-from shared.contracts.data import DatasetLocked, LeakageReport, ViewManifest
+from shared.contracts.data import ViewManifest
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.training import JobFinished, JobSpec
 from shared.settings import Settings
 from shared.store import Store
-from shared.trainkit.failures import DIRECTIONS
+from shared.training.failures import DIRECTIONS
+from tests.cases import dataset_facts, locked, prepared
 
 DRIVER = Path(__file__).with_name("job_driver.py")
 MEMORY_MB = 200
 
-PACKAGE = "import os; os.makedirs('package', exist_ok=True); open('package/predict.py', 'w').close()\n"
+PACKAGE = "import os; os.makedirs('package', exist_ok=True); open('package/predict.py', 'w').write('1')\n"
 SCENES: dict[str, str] = {
     "memory": "kept = [bytearray(1 << 22) for _ in range(1000)]",
     "memory of address space": "bytearray(1 << 45)",
@@ -69,17 +70,13 @@ async def a_run(settings: Settings, bus: Bus, tmp_path: Path) -> tuple[Settings,
     store = Store.connect(settings)
     await asyncio.to_thread(store.ensure_buckets)
     run_id = new_run_id()
-    view = ViewManifest(rows=(), packs=(), label_names=("a", "b"), task="diagnosis", dimensions=2)
+    view = ViewManifest(rows=(), stored=(), facts=dataset_facts(dimensions=2))
     kept = await asyncio.to_thread(store.put_bytes, "data", view.model_dump_json().encode())
     asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="x")
     plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
     card = DataCard(dataset_id="d", name="d", description="d")
     planned = TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card)
-    locked = DatasetLocked.make(
-        run_id=run_id, sender="scorer", cause=planned, index_sha256="i", manifest_sha256="m", view=kept,
-        leakage=LeakageReport(checks={}), locks=1, counts={}, patients={},
-    )  # fmt: skip
-    for event in (asked, planned, locked):
+    for event in (asked, planned, prepared(run_id, planned), locked(run_id, planned, view=kept)):
         await bus.append(event)
     return settings, run_id
 
@@ -132,6 +129,7 @@ def test_the_evidence_of_the_tiers_is_kept_bounded_and_with_its_own_job(ended: d
     done = ended["tiers"]
     tiers: Any = done.metrics["tiers"]
     assert done.outcome == "ok" and done.metrics["metric"] == 0.5 and len(tiers) == 7
+    assert done.own_code[0].startswith("python -c ") and "package/predict.py" in done.own_code
     assert tiers[0] == {"tier": "one_case", "passed": True, "seconds": 0.5, "text": "loss 0.7", "loss": 0.7}
     assert tiers[1] == {"tier": "5", "text": "x" * 300}
     assert ended["nothing of the one before"].metrics == {} and not ended["nothing of the one before"].outputs

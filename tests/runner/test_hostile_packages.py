@@ -13,11 +13,12 @@ import pytest
 
 from shared.bus import Bus
 from shared.contracts.base import new_run_id
-from shared.contracts.data import IndexRow, PackList
+from shared.contracts.data import CaseList
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.training import JobSpec
 from shared.settings import Settings
 from shared.store import Store
+from tests.cases import row, store_cases
 
 DRIVER = Path(__file__).with_name("job_driver.py")
 MARK = Path("/tmp/m3-hostile-package-was-here")
@@ -53,6 +54,7 @@ GAMES: dict[str, str] = {
     "too large": "os.mkdir(out); open(said, 'w').truncate(65 << 20)",
     "nested": "os.mkdir(out); open(said, 'w').write('[' * 1000000)",
     "endless number": "os.mkdir(out); open(said, 'w').write('{\"cases\": ' + '9' * 1000000 + '}')",
+    "millions of objects": "os.mkdir(out); open(said, 'w').write('{\"cases\": [' + '{},' * 20_000_000 + '{}]}')",
     "no object": "os.mkdir(out); open(said, 'w').write('[1]')",
     "cases of another shape": "os.mkdir(out); open(said, 'w').write('{\"cases\": {\"a\": 1}}')",
     "not text": "os.mkdir(out); open(said, 'wb').write(bytes(range(256)))",
@@ -96,8 +98,6 @@ async def seen(request: pytest.FixtureRequest, settings: Settings, bus: Bus, tmp
 
 
 async def played(settings: Settings, bus: Bus, folder: Path) -> dict[str, Any]:
-    from services.tool_runner.packs import pack_samples
-
     data, runner = folder / "data", folder / "runner"
     data.mkdir()
     runner.mkdir()
@@ -113,9 +113,8 @@ async def played(settings: Settings, bus: Bus, folder: Path) -> dict[str, Any]:
     card = DataCard(dataset_id="d", name="d", description="d", path=str(data))
     await bus.append(asked)
     await bus.append(TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card))
-    row = IndexRow(sample_id="s", patient="p", label="a", files=("a.png",), split="test")
-    packs: PackList = await asyncio.to_thread(pack_samples, data, [row], store, lambda _: "sealed")
-    samples = store.put_bytes("sealed", packs.model_dump_json().encode())
+    cases = await asyncio.to_thread(store_cases, store, data, [row("s", "a.png", split="test", label="a")])
+    samples = store.put_bytes("sealed", CaseList(samples=cases).model_dump_json().encode())
     specs = {}
     for number, (game, code) in enumerate((GAMES | NOISE).items()):
         package = folder / "packages" / str(number)
@@ -135,7 +134,11 @@ async def played(settings: Settings, bus: Bus, folder: Path) -> dict[str, Any]:
         return {"unavailable": done.stderr.strip().splitlines()[-1]}
     assert done.returncode == 0, done.stderr[-3000:]
     state = await bus.state(run_id)
-    found: dict[str, Any] = {"level": settings.isolation, "left": [path.name for path in (runner / "jobs").iterdir()]}
+    found: dict[str, Any] = {
+        "memory_mb": int(done.stdout),
+        "level": settings.isolation,
+        "left": [path.name for path in (runner / "jobs").iterdir()],
+    }
     for game, spec in specs.items():
         ended = state.jobs_done[spec.job_id]
         cases = json.loads(store.get_bytes(ended.outputs["predictions"]))["cases"] if ended.outputs else None
@@ -153,6 +156,10 @@ def test_what_is_no_answer_is_none(seen: dict[str, Any], game: str) -> None:
 def test_an_honest_answer_counts_whatever_lies_beside_it(seen: dict[str, Any], noise: str) -> None:
     assert seen[noise]["outcome"] == "ok", seen[noise]["summary"]
     assert seen[noise]["cases"]["s"]["probabilities"] == [1.0]
+
+
+def test_the_runner_itself_parses_nothing_of_it(seen: dict[str, Any]) -> None:
+    assert seen["memory_mb"] < 600, "the millions of objects alone take 1,500 MB"
 
 
 def test_no_job_leaves_anything_on_the_runner(seen: dict[str, Any]) -> None:

@@ -1,10 +1,13 @@
 """What a role may see and where it works: pure decisions of the runner."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from services.tool_runner.mounts import TEMPLATES, Mounts, library
+from services.tool_runner.mounts import IMPORTED, TEMPLATES, Mounts, library
 from services.tool_runner.runner import last_json
 from services.tool_runner.seeds import area_for
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
@@ -50,13 +53,22 @@ def test_a_new_lock_starts_a_new_build_workspace() -> None:
     assert area_for("data_engineer", state.model_copy(update={"locks": 2})) == "data"
 
 
-def test_scripts_can_import_the_training_kit_and_nothing_else_of_ours(tmp_path: Path) -> None:
+def test_scripts_can_import_what_is_listed_and_nothing_else_of_ours(tmp_path: Path) -> None:
     folder = library(tmp_path)
     assert library(tmp_path) == folder
-    files = {path.relative_to(folder).parts[:2] for path in folder.rglob("*.py")}
-    assert files == {("shared", "__init__.py"), ("shared", "trainkit")}
-    assert (folder / "shared" / "__init__.py").read_text() == ""
+    files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    assert all(any(file.is_relative_to(name) for file in files) for name in IMPORTED)
+    others = {str(file) for file in files if not any(file.is_relative_to(name) for name in IMPORTED)}
+    assert others == {"shared/__init__.py", "shared/store/__init__.py"}
+    assert all((folder / name).read_text() == "" for name in others)
     assert TEMPLATES.is_dir()
+
+
+def test_what_the_sandbox_runs_imports_nothing_that_is_not_in_it(tmp_path: Path) -> None:
+    programs = "shared.dataset.propose, shared.dataset.intake, shared.dataset.resolve, shared.dataset.profile"
+    words = [sys.executable, "-P", "-c", f"import {programs}"]
+    done = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(library(tmp_path))}, cwd=tmp_path)
+    assert done.returncode == 0
 
 
 def test_facts_are_the_last_json_object_of_an_output() -> None:

@@ -41,6 +41,13 @@ async def test_lines_are_published(bus: Bus, tmp_path: Path) -> None:
     assert one.loss == 0.5
 
 
+async def test_of_a_flood_the_end_is_told(bus: Bus, tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    flood = b'{"loss": 0.5}\n' * 2_000_000 + b"[" * 50_000 + b'\n{"loss": 0.25}\n'
+    seen = await told(bus, path, lambda: path.write_bytes(flood))
+    assert seen[-1].loss == 0.25 and len(seen) <= 101
+
+
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
 async def test_what_is_no_file_of_the_training_is_not_read(bus: Bus, tmp_path: Path, kind: str) -> None:
     other, path = tmp_path / "other.jsonl", tmp_path / "progress.jsonl"

@@ -5,19 +5,23 @@ import json
 import os
 from pathlib import Path
 
+import nibabel as nib
 import numpy as np
 import pytest
+from read_predictions import segmentation
 from test_predict_masks import job, save
 
 from services.tool_runner.masks import mask_result
 from services.tool_runner.reports import report_result
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
-from shared.contracts.data import IndexRow, PackList
+from shared.contracts.data import CaseList
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.reporttext import MAX_CHARACTERS
+from shared.scorebins import BINS
 from shared.settings import Settings
 from shared.store import Store
+from tests.cases import row, store_cases
 
 PREDICT = """
 import json, os, pathlib, sys
@@ -38,8 +42,6 @@ async def test_a_package_writes_reports_and_sees_none(settings: Settings, bus: B
     data.mkdir()
     for number in range(5):
         (data / f"{number}.png").write_bytes(b"\x89PNG" + bytes(number))
-    # A text is never a path, also where a file is called like it.
-    (data / "No finding.").write_text("a secret")
     (tmp_path / "runner").mkdir()
     for path in (tmp_path, *data.rglob("*"), data):
         path.chmod(path.stat().st_mode | 0o055)
@@ -57,26 +59,12 @@ async def test_a_package_writes_reports_and_sees_none(settings: Settings, bus: B
     store = Store.connect(known)
     await asyncio.to_thread(store.ensure_buckets)
 
-    rows = [
-        IndexRow(
-            sample_id=f"s{number}",
-            patient=f"p{number}",
-            target="No finding.",
-            files=(f"{number}.png",),
-            split="test" if number < 3 else "train",
-        )
-        for number in range(5)
-    ]
-    index = store.put_bytes("work", "\n".join(row.model_dump_json() for row in rows).encode())
-    outputs = await job(bus, known, run_id, "pack", "pack-1", index=index)
-    packs = PackList.model_validate_json(store.get_bytes(outputs["packs"])).samples
-    assert [pack.files for pack in packs] == [("000.png",)] * 3 + [("3.png",), ("4.png",)]
-    assert all(pack.target is None for pack in packs)
-
+    rows = [row(f"s{number}", f"{number}.png", split="test") for number in range(3)]
+    cases = await asyncio.to_thread(store_cases, store, data, rows)
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "predict.py").write_text(PREDICT)
     package = store.put_folder("packages", tmp_path / "package")
-    samples = store.put_bytes("sealed", PackList(samples=packs[:3]).model_dump_json().encode())
+    samples = store.put_bytes("sealed", CaseList(samples=cases).model_dump_json().encode())
     outputs = await job(bus, known, run_id, "predict", "predict-1", package=package, samples=samples)
     result = json.loads(store.get_bytes(outputs["predictions"]))
     assert set(result) == {"task", "cases", "seconds"} and result["task"] == "report_generation"
@@ -113,22 +101,50 @@ def test_reports_are_bounded_and_cleaned(answer: dict[str, object] | None, taken
 def test_a_score_image_is_stored_beside_its_mask_and_costs_it_nothing(settings: Settings, tmp_path: Path) -> None:
     store = Store.connect(settings)
     store.ensure_buckets()
-    result = tmp_path / "result"
+    result, read = tmp_path / "result", tmp_path / "read"
     result.mkdir()
+    read.mkdir()
     save(result / "mask.nii.gz", 1, np.uint8)
     np.save(result / "score.npy", np.zeros((4, 5, 6), np.float32))
+    np.save(result / "good.npy", np.full((4, 5, 6), 0.5, np.float32))
     (tmp_path / "outside.npy").write_bytes(b"secret")
     (result / "link.npy").symlink_to(tmp_path / "outside.npy")
     os.link(result / "score.npy", tmp_path / "second.npy")
     (result / "alone.npy").write_bytes(b"whatever")
-    given = {"a": "alone.npy", "b": "score.npy", "c": "../outside.npy", "d": "link.npy", "e": "gone.npy", "f": "x.pkl"}
+    given = {"a": "good.npy", "b": "score.npy", "c": "../outside.npy", "d": "link.npy", "e": "gone.npy", "f": "x.pkl"}
     answers = {name: {"mask": "mask.nii.gz", "score": path} for name, path in given.items()}
     answers |= {"g": {"mask": "mask.nii.gz", "score": 7}, "h": {"mask": "mask.nii.gz"}}
-    cases = mask_result("anomaly_detection", tmp_path, {}, answers, {name: name for name in answers}, store)["cases"]
+    answers |= {"i": {"mask": "mask.nii.gz", "score": "alone.npy"}}
+    told = {name: segmentation(name, answer, tmp_path, read) for name, answer in answers.items()}
+    for answer in told.values():
+        answer.pop("input")
+    cases = mask_result("anomaly_detection", read, {}, told, {name: name for name in told}, store)["cases"]
     assert all("mask" in case and "error" not in case for case in cases.values())
-    assert Ref.model_validate(cases["a"]["score"]).bucket == "packages" and cases["a"]["score_suffix"] == ".npy"
+    ref = Ref.model_validate(cases["a"]["score"])
+    (tmp_path / "bins.nii.gz").write_bytes(store.get_bytes(ref))
+    bins = nib.load(tmp_path / "bins.nii.gz")
+    assert ref.bucket == "packages" and (np.asarray(bins.dataobj) == BINS // 2).all()
+    assert np.array_equal(bins.affine, np.diag([1.0, 1.0, 2.0, 1.0])), "those of the mask, as the file has none"
     assert "score" not in cases["h"] and "score_error" not in cases["h"]
     said = {name: case["score_error"] for name, case in cases.items() if "score_error" in case}
     assert "hard links" in said["b"] and "does not exist" in said["e"]
     assert "no regular file" in said["c"] and "no regular file" in said["d"]
-    assert ".npy" in said["f"] and ".npy" in said["g"]
+    assert ".npy" in said["f"] and ".npy" in said["g"] and "cannot be read" in said["i"]
+
+
+def test_what_the_program_tells_is_taken_by_its_form_alone(settings: Settings, tmp_path: Path) -> None:
+    """It has read a stranger's files: neither names of other files nor other fields are followed."""
+    store = Store.connect(settings)
+    store.ensure_buckets()
+    (tmp_path / "real").write_bytes(b"x")
+    (tmp_path / "linked.mask.png").symlink_to(tmp_path / "real")
+    told: dict[str, dict[str, object]] = {
+        "linked": {"mask": ".png"},
+        "gone": {"mask": ".png"},
+        "elsewhere": {"mask": "/../../etc/passwd"},
+        "minus": {"mask": ".png", "fractions": -1},
+        "more": {"error": "x", "mask_of": "y"},
+        "long": {"error": "x" * 501},
+    }
+    cases = mask_result("organ_segmentation", tmp_path, {}, told, {name: name for name in told}, store)["cases"]
+    assert cases == {name: {"error": "what was read of the answer was not kept"} for name in told}

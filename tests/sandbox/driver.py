@@ -17,7 +17,7 @@ from typing import Any, cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from services.tool_runner import sandbox
-from services.tool_runner.sandbox import proc, root
+from services.tool_runner.sandbox import launcher, proc, root
 from shared.errors import ToolBroken, UserError
 
 HERE = Path(__file__).resolve().parent
@@ -236,6 +236,31 @@ for n in range(16):
 
 
 @case
+async def device_folder_fill(bench: Bench) -> Any:
+    return await bench.python("open('/dev/fill', 'wb').write(bytes(1000))")
+
+
+@case
+async def socket_fill(bench: Bench) -> Any:
+    """Pairs of sockets whose one end is written to and never read, each with as large a buffer as it gets."""
+    code = """
+import socket, time
+held, pairs = 0, []
+for _ in range(2000):
+    pair = socket.socketpair()
+    pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_000_000)
+    pair[0].setblocking(False)
+    try:
+        while True: held += pair[0].send(bytes(100_000))
+    except BlockingIOError:
+        pairs.append(pair)
+    print(held, flush=True)
+time.sleep(2)
+"""
+    return await bench.python(code, memory_mb=200)
+
+
+@case
 async def loopback(bench: Bench) -> Any:
     code = """
 import socket
@@ -383,7 +408,7 @@ async def who_they_are(bench: Bench) -> Any:
 
 
 FILL_DISK = "import time\nf = open('f', 'wb', buffering=0)\nwhile True: f.write(b'x' * 100_000); time.sleep(.01)"
-FILL_NODES = "import time\nn = 0\nwhile True:\n  n += 1; open(str(n), 'w').close(); time.sleep(.0005)"
+FILL_NODES = "import time\nn = 0\nwhile True:\n  n += 1; open(str(n), 'w').close(); time.sleep(.002)"
 
 
 @case
@@ -393,8 +418,20 @@ async def fills(bench: Bench) -> Any:
     for name, code in (("disk", FILL_DISK), ("inodes", FILL_NODES)):
         if bench.small:
             found[name] = await bench.python(code, workspace=bench.small / name, seconds=120)
+            again = await bench.python(code.replace("'f'", "'g'"), workspace=bench.small / name, seconds=120)
+            found[name] |= {"again": again["reason"], "free": list(launcher.free(str(bench.small)))}
             sandbox.remove_tree(bench.small / name)
     return found
+
+
+@case
+async def quota(bench: Bench) -> Any:
+    """More than is allowed in many folders; and the same workspace again, by a command that makes room."""
+    code = "import os, time\nfor n in range(30): os.mkdir(str(n)); open(f'{n}/f', 'wb').write(bytes(1 << 20))\n"
+    workspace = bench.base / "workspaces" / "quota"
+    over = await bench.python(code + "time.sleep(20)", workspace=workspace, disk_mb=20)
+    freed = await bench.run("bash", "-c", "rm -r 2*; sleep 4", workspace=workspace, disk_mb=20)
+    return {"over": over, "freed": freed}
 
 
 @case

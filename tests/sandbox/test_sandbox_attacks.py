@@ -51,6 +51,16 @@ def test_shared_memory_is_memory(seen: dict[str, Any]) -> None:
     assert "7\n" not in filled["text"], "no more than 300 MB of it"
 
 
+def test_the_folder_of_devices_takes_nothing(seen: dict[str, Any]) -> None:
+    assert seen["device_folder_fill"]["exit_code"] == 1, "its memory would count against no limit"
+
+
+def test_what_sockets_hold_is_memory(seen: dict[str, Any]) -> None:
+    if seen["level"] == "landlock":
+        pytest.skip("stated in the package's docstring: not counted there")
+    assert seen["socket_fill"]["outcome"] == "memory", seen["socket_fill"]["text"][-200:]
+
+
 def test_absurd_allocation_is_an_exception_in_the_child(seen: dict[str, Any]) -> None:
     assert "MemoryError" in seen["absurd_allocation"]["text"]
 
@@ -94,6 +104,15 @@ def test_a_nearly_full_disk_ends_the_run(seen: dict[str, Any], fill: str, what: 
     found = seen["fills"][fill]
     assert found["outcome"] == "failed"
     assert f"{what} are left on the disk" in found["reason"], found
+    assert found["again"] == found["reason"], "what is to stay free does not shrink with every run"
+    bytes_left, files_left = found["free"]
+    assert bytes_left > 4 << 20 and files_left > 200, found
+
+
+def test_a_workspace_holds_no_more_than_its_share(ends: dict[str, Any]) -> None:
+    over, freed = ends["quota"]["over"], ends["quota"]["freed"]
+    assert over["outcome"] == "failed" and "the limit is 20 MB" in over["reason"], over
+    assert freed["outcome"] == "ok", freed
 
 
 def test_loopback_is_the_sandbox_own(seen: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter, zoom
 
 
-def body(seed: int, shape: tuple[int, ...] = (160, 160)) -> np.ndarray:
+def body(seed: int, shape: tuple[int, ...] = (160, 160), apart: float = 1.0) -> np.ndarray:
     """0..255: the outline and large organs that all share, and structures of every size that only this one has."""
     rng = np.random.default_rng(seed)
     grid = np.indices(shape) / np.array(shape).reshape(-1, *[1] * len(shape)) - 0.5
@@ -17,18 +17,12 @@ def body(seed: int, shape: tuple[int, ...] = (160, 160)) -> np.ndarray:
     for size, weight in ((shape[-1] / 16, 8), (shape[-1] / 50, 4), (1, 1)):
         noise = gaussian_filter(rng.normal(size=shape), size)
         own += weight * noise / noise.std()
-    return np.clip(inside * (90 + 60 * organ + own), 0, 255).astype(np.uint8)
+    return np.clip(inside * (90 + 60 * organ + apart * own), 0, 255).astype(np.uint8)
 
 
 def jpeg(array: np.ndarray, quality: int) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(array).save(buffer, "JPEG", quality=quality)
-    return buffer.getvalue()
-
-
-def png(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(array).save(buffer, "PNG")
     return buffer.getvalue()
 
 

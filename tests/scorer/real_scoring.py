@@ -1,6 +1,6 @@
 """The scorer and the tool runner as the processes that they are, on servers of their own; the other roles are played.
 
-What a package is given and what becomes of it is real: packing, the lock, the predict job in the sandbox, the score.
+What a package is given and what becomes of it is real: intake, the lock, the predict job in the sandbox, the score.
 """
 
 import asyncio
@@ -15,15 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from case_tables import coverage
+
 from services.scorer.service import job_id
 from services.task_manager.keeper import keep
 from shared.bus import Bus
 from shared.contracts.base import Event, Ref, new_run_id
-from shared.contracts.data import DatasetLocked, DatasetPrepared, IndexMeta, IndexRow, PackList
+from shared.contracts.data import CaseList, DatasetLocked, DatasetPrepared, IndexRow, SealedSplit
 from shared.contracts.modules import AssembledModule, ModuleAssembled
+from shared.contracts.rules import Rules
 from shared.contracts.runs import DataCard, RunFinished, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.scoring import RunScored
-from shared.contracts.training import JobFinished, JobSpec, TrainingFinished
+from shared.contracts.training import JobFinished, JobSpec, JobStarted, TrainingFinished
 from shared.embedded.nats import start_nats
 from shared.embedded.s3 import start_s3
 from shared.settings import Settings
@@ -45,6 +48,8 @@ class Scored:
     log: str
     """Of the predict job."""
     details: dict[str, Any]
+    keys: dict[str, str]
+    """Name of a case -> what the rules call it."""
 
 
 @dataclass(frozen=True)
@@ -60,30 +65,23 @@ class Scoring:
     def put(self, package: Path) -> Ref:
         return self.store.put_folder("packages", package)
 
-    async def score(
-        self, data: Path, rows: Sequence[IndexRow], meta: IndexMeta, package: Ref, seconds: float | None = None
-    ) -> Scored:
+    async def score(self, data: Path, rows: Sequence[IndexRow], package: Ref, seconds: float | None = None) -> Scored:
         """One run of the dataset below `data`; `seconds` bounds its predict job instead of what the scorer allows."""
         bus = await Bus.connect(self.settings, "gateway")
         try:
-            return await self._score(bus, data, rows, meta, package, seconds)
+            return await self._score(bus, data, rules_for(rows), package, seconds)
         finally:
             await bus.close()
 
-    async def _score(
-        self, bus: Bus, data: Path, rows: Sequence[IndexRow], meta: IndexMeta, package: Ref, seconds: float | None
-    ) -> Scored:
+    async def _score(self, bus: Bus, data: Path, rules: Rules, package: Ref, seconds: float | None) -> Scored:
         run: dict[str, Any] = {"run_id": new_run_id()}
         asked = RunRequested.make(**run, sender="gateway", cause=None, requirement="classify pictures")
-        plan = TaskPlan(
-            task=meta.task, dataset_id="d", reason="r", dimensions=meta.dimensions, modality="CT", metric="auc_macro"
-        )
-        card = DataCard(dataset_id="d", name="d", description="d", path=str(data))
+        plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
+        card = DataCard(dataset_id=data.name, name="d", description="d", path=str(data))
         planned = TaskPlanned.make(**run, sender="task_manager", cause=asked, plan=plan, card=card)
-        lines = "\n".join(row.model_dump_json() for row in rows).encode()
-        index = await asyncio.to_thread(self.store.put_bytes, "work", lines)
+        stored = await asyncio.to_thread(self.store.put_bytes, "work", rules.model_dump_json().encode())
         prepared = DatasetPrepared.make(
-            **run, sender="data_engineer", cause=planned, index=index, meta=meta, counts={}, patients={}
+            **run, sender="data_engineer", cause=planned, rules=stored, coverage=coverage(())
         )
         for event in (asked, planned, prepared):
             await bus.append(event)
@@ -92,13 +90,18 @@ class Scoring:
         assembled = ModuleAssembled.make(
             **run, sender="module_architect", cause=locked, module=module, batch_shapes={}, workspace_sha256="0" * 64
         )
+        job: dict[str, Any] = {**run, "sender": "tool_runner", "cause": assembled, "job_id": "train-1", "job": "train"}
         trained = TrainingFinished.make(
             **run, sender="model_trainer", cause=assembled, package=package, validation={"auc_macro": 1.0}, attempts=1
         )
-        await bus.append(assembled)
+        made = {"asked_by": "model_trainer", "outcome": "ok", "outputs": {"package": package}}
+        for event in (assembled, JobStarted.make(**job, isolation="bwrap"), JobFinished.make(**job, **made)):
+            await bus.append(event)
+        assert isinstance(locked, DatasetLocked)
+        sealed = SealedSplit.model_validate_json(await asyncio.to_thread(self.store.get_bytes, locked.sealed))
         if seconds is not None:
             # The first job of an id is the one that is run: the scorer's own comes after it.
-            await bus.submit_job("train", await self._predict_job(bus, trained, prepared, rows, seconds))
+            await bus.submit_job("train", await self._predict_job(trained, sealed, seconds))
         await bus.append(trained)
         score = await _wait(bus, run["run_id"], RunScored)
         assert isinstance(score, RunScored) and score.details
@@ -107,16 +110,13 @@ class Scoring:
         assert end is not None
         log = await asyncio.to_thread(self.store.get_bytes, predicted.log) if predicted.log else b""
         details = json.loads(await asyncio.to_thread(self.store.get_bytes, score.details))
-        return Scored(score, end, predicted, log.decode(errors="replace"), details)
+        keys = {row.sample_id: key for row, key in zip(sealed.rows, sealed.keys, strict=True)}
+        return Scored(score, end, predicted, log.decode(errors="replace"), details, keys)
 
-    async def _predict_job(
-        self, bus: Bus, trained: TrainingFinished, prepared: DatasetPrepared, rows: Sequence[IndexRow], seconds: float
-    ) -> JobSpec:
+    async def _predict_job(self, trained: TrainingFinished, sealed: SealedSplit, seconds: float) -> JobSpec:
         """As the scorer orders it."""
-        packed = (await bus.state(trained.run_id)).jobs_done[job_id("pack", prepared)].outputs["packs"]
-        packs = PackList.model_validate_json(await asyncio.to_thread(self.store.get_bytes, packed))
-        test = {row.sample_id for row in rows if row.split == "test"}
-        samples = PackList(samples=tuple(pack for pack in packs.samples if pack.sample_id in test))
+        rows = zip(sealed.rows, sealed.stored, strict=True)
+        samples = CaseList(samples=tuple(case for row, case in rows if row.split == "test"))
         ref = await asyncio.to_thread(self.store.put_bytes, "sealed", samples.model_dump_json().encode())
         return JobSpec(
             job_id=job_id("predict", trained),
@@ -127,6 +127,37 @@ class Scoring:
             inputs={"package": trained.package, "samples": ref},
             seconds=seconds,
         )
+
+
+def rules_for(rows: Sequence[IndexRow]) -> Rules:
+    """Of the dataset that `write_table` completes."""
+    several = any(isinstance(row.label, tuple) for row in rows)
+    return Rules.model_validate(
+        {
+            "task": "diagnosis",
+            "dimensions": 2,
+            "images": [{"files": "{name}.png"}],
+            "tables": {"cases": {"file": "cases.csv", "key": "name"}},
+            "patient": {"table": "cases", "column": "patient"},
+            "label": {"source": {"table": "cases", "column": "label"}}
+            | ({"separator": "|", "missing": "none"} if several else {}),
+            "split": {
+                "source": {"table": "cases", "column": "split"},
+                **{side: [side] for side in ("train", "val", "test")},
+            },
+        }
+    )
+
+
+def write_table(folder: Path, rows: Sequence[IndexRow]) -> None:
+    """What pictures show, beside them."""
+    lines = [["name", "patient", "label", "split"]]
+    for row in rows:
+        label = row.label if isinstance(row.label, str) else "|".join(row.label or ())
+        lines.append([row.files[0].removesuffix(".png"), row.patient, label, row.split])
+    (folder / "cases.csv").write_text("\n".join(map(",".join, lines)))
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 async def _wait(bus: Bus, run_id: str, kind: type[Event]) -> Event:

@@ -2,35 +2,30 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from plain_looks import plain_looks
+from case_tables import ref
 
 from services.scorer.service import Scorer
-from services.tool_runner.packs import pack_samples
 from shared.bus import Bus
-from shared.contracts.base import SEGMENTATIONS, Event, Ref, new_run_id
-from shared.contracts.data import DatasetLocked, DatasetPrepared, Handoff, IndexMeta, IndexRow, PackList
+from shared.contracts.base import AgentName, Event, Ref, new_run_id
+from shared.contracts.cases import CaseTable
+from shared.contracts.data import CaseList, DatasetLocked, DatasetPrepared, IndexRow, SealedSplit
 from shared.contracts.modules import AssembledModule, ModuleAssembled
-from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
+from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned, WorkReturned
 from shared.contracts.scoring import RunScored
 from shared.contracts.state import RunState
-from shared.contracts.training import JobFinished, JobSpec, TrainingFinished
+from shared.contracts.training import JobFinished, JobSpec, JobStarted, TrainingFinished
 from shared.settings import Settings
 from shared.store import Store
 
-PACKAGE = Ref(bucket="packages", key="package", sha256="0" * 64, size=1)
+PACKAGE = ref("package", bucket="packages")
 PLAN = {"dataset_id": "scans", "reason": "fits", "dimensions": 2, "modality": "CT"}
 
 Answers = Callable[[IndexRow, int], object]
 """A test row and its number -> what the result of the predict job says of it."""
-
-
-def bucket_of(row: IndexRow) -> str:
-    return "sealed" if row.split == "test" else "data"
 
 
 @dataclass
@@ -40,65 +35,74 @@ class World:
     bus: Bus
     store: Store
     scorer: Scorer
-    folder: Path
-    rows: Sequence[IndexRow]
-    meta: IndexMeta
+    table: CaseTable
     answers: Answers
     metric: str
     outcome: str = "ok"
+    isolation: str = "bwrap"
+    apart: bool = False
+    """Of the runner that trains and predicts."""
     raw: bytes | None = None
     jobs: list[JobSpec] = field(default_factory=list)
     run_id: str = field(default_factory=new_run_id)
+    split: SealedSplit | None = None
+    """As it was when a package was last asked for its answers."""
 
     async def begin(self, **plan: object) -> None:
         card = DataCard(dataset_id="scans", name="scans", description="")
         asked = RunRequested.make(run_id=self.run_id, sender="gateway", cause=None, requirement="classify scans")
-        fields = PLAN | {"task": self.meta.task, "metric": self.metric} | plan
+        fields = PLAN | {"task": self.table.coverage.task, "metric": self.metric} | plan
         await self.bus.append(asked)
         await self.bus.append(
             TaskPlanned.make(run_id=self.run_id, sender="task_manager", cause=asked, plan=TaskPlan(**fields), card=card)
         )
 
+    async def _back_to(self, role: AgentName) -> None:
+        """Whoever holds the baton hands work back, where `role` has done its part already."""
+        state = await self.bus.state(self.run_id)
+        if state.stage != role:
+            run = {"run_id": self.run_id, "sender": state.stage, "cause": None, "salt": str(state.head)}
+            await self.bus.append(WorkReturned.make(**run, target=role, reason="once more"))
+
     async def prepare(self, salt: str = "") -> DatasetPrepared:
-        data = "\n".join(row.model_dump_json() for row in self.rows).encode()
+        await self._back_to("data_engineer")
         prepared = DatasetPrepared.make(
             run_id=self.run_id,
             sender="data_engineer",
             cause=None,
             salt=salt,
-            index=await asyncio.to_thread(self.store.put_bytes, "work", data),
-            meta=self.meta,
-            counts={},
-            patients={},
-            handoff=Handoff(oddities=("pat2030 has no date", "pat2001 has no date")),
+            rules=ref(salt, bucket="work"),
+            coverage=self.table.coverage,
+            notes=("NOTE: name0 has no date",),
         )
         await self.bus.append(prepared)
         return prepared
 
-    async def train(self, salt: str = "") -> TrainingFinished:
+    async def trainer(self, salt: str = "", package: Ref = PACKAGE) -> str:
+        """A training job that makes the package."""
+        run = {"run_id": self.run_id, "sender": "tool_runner", "cause": None, "salt": salt}
+        job = {"job_id": f"train-{salt}", "job": "train"}
+        await self.bus.append(JobStarted.make(**run, **job, isolation=self.isolation, apart=self.apart))
+        made = {"asked_by": "model_trainer", "outcome": "ok", "outputs": {"package": package}}
+        await self.bus.append(JobFinished.make(**run, **job, **made))
+        return job["job_id"]
+
+    async def deliver(self, salt: str = "", package: Ref = PACKAGE) -> TrainingFinished:
+        await self._back_to("module_architect")
         module = AssembledModule(template="diagnosis", model="cnn", loss="cross entropy", input_shape=(1, 32, 32))
+        run = {"run_id": self.run_id, "cause": None, "salt": salt}
         await self.bus.append(
             ModuleAssembled.make(
-                run_id=self.run_id,
-                sender="module_architect",
-                cause=None,
-                salt=salt,
-                module=module,
-                batch_shapes={},
-                workspace_sha256="0" * 64,
+                **run, sender="module_architect", module=module, batch_shapes={}, workspace_sha256="0" * 64
             )
         )
-        trained = TrainingFinished.make(
-            run_id=self.run_id,
-            sender="model_trainer",
-            cause=None,
-            salt=salt,
-            package=PACKAGE,
-            validation={},
-            attempts=1,
-        )
+        trained = TrainingFinished.make(**run, sender="model_trainer", package=package, validation={}, attempts=1)
         await self.bus.append(trained)
         return trained
+
+    async def train(self, salt: str = "") -> TrainingFinished:
+        await self.trainer(salt)
+        return await self.deliver(salt)
 
     async def wait(self, kind: type[Event]) -> Event:
         async with asyncio.timeout(120):
@@ -117,24 +121,43 @@ class World:
     async def kinds(self) -> list[str]:
         return [event.kind for _, event in await self.bus.events(self.run_id)]
 
+    async def get(self, stored: Ref) -> bytes:
+        return await asyncio.to_thread(self.store.get_bytes, stored)
+
+    async def sealed(self) -> SealedSplit:
+        """What the scorer alone reads."""
+        state = await self.bus.state(self.run_id)
+        assert state.sealed is not None
+        return SealedSplit.model_validate_json(await self.get(state.sealed))
+
+    async def test(self) -> list[IndexRow]:
+        return [row for row in (await self.sealed()).rows if row.split == "test"]
+
     async def on_job(self, job: JobSpec, attempt: int) -> None:
         if job.run_id != self.run_id or (job.kind == "predict" and self.outcome == "silent"):
             return
         self.jobs.append(job)
+        run = {"run_id": job.run_id, "sender": "tool_runner", "cause": job.caused_by, "salt": f"{job.job_id}#1"}
+        at = {"isolation": self.isolation, "apart": self.apart}
+        await self.bus.append(JobStarted.make(**run, job_id=job.job_id, job=job.kind, **at))
         outputs = {}
-        if job.kind == "pack":
-            masks = self.meta.task in SEGMENTATIONS
-            looks = plain_looks(self.folder, [row.files for row in self.rows])
-            packs = await asyncio.to_thread(pack_samples, self.folder, self.rows, self.store, bucket_of, masks, looks)
-            outputs["packs"] = await self._put(packs.model_dump_json().encode())
+        if job.kind == "intake":
+            outputs["cases"] = await self._put(self.table.model_dump_json().encode())
         elif self.outcome == "ok":
-            listed = PackList.model_validate_json(await asyncio.to_thread(self.store.get_bytes, job.inputs["samples"]))
-            row_of = {row.sample_id: row for row in self.rows}
-            numbered = list(enumerate(listed.samples))
+            listed = CaseList.model_validate_json(await self.get(job.inputs["samples"]))
+            self.split = await self.sealed()
+            row_of = {row.sample_id: row for row in self.split.rows}
+            numbered = list(enumerate(one for one in listed.samples if one.sample_id not in listed.altered))
             cases = await asyncio.to_thread(
                 lambda: {one.sample_id: self.answers(row_of[one.sample_id], number) for number, one in numbered}
             )
-            outputs["predictions"] = await self._put(self.raw or json.dumps({"cases": cases, "seconds": 1}).encode())
+            # Nothing can be said of a blank image, and the others hardly differ from the cases that they were.
+            controls = {
+                name: {"error": "it is blank"} if how == "blanked" else cases[name.removeprefix(f"{how} ")]
+                for name, how in listed.altered.items()
+            }
+            said = {"cases": cases, "controls": controls, "seconds": 1}
+            outputs["predictions"] = await self._put(self.raw or json.dumps(said).encode())
         await self.bus.append(
             JobFinished.make(
                 run_id=job.run_id,
@@ -155,13 +178,13 @@ class World:
 
 @asynccontextmanager
 async def running(
-    settings: Settings, bus: Bus, folder: Path, rows: Sequence[IndexRow], meta: IndexMeta, answers: Answers, metric: str
+    settings: Settings, bus: Bus, table: Callable[[Store], CaseTable], answers: Answers, metric: str
 ) -> AsyncIterator[World]:
     store = Store.connect(settings)
     await asyncio.to_thread(store.ensure_buckets)
     own = await Bus.connect(settings, "scorer", retry_delays=(0.05,))
     scorer = Scorer(own, store)
-    world = World(bus, store, scorer, folder, rows, meta, answers, metric)
+    world = World(bus, store, scorer, await asyncio.to_thread(table, store), answers, metric)
     stop = asyncio.Event()
 
     async def no_calls(call: object) -> object:

@@ -6,30 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mask_files import OBLIQUE, nifti, png
+from case_tables import sealed_of
+from mask_files import OBLIQUE, answered, canonical, nifti, npy, png
 from sklearn.metrics import roc_auc_score
 
 from services.scorer.findings import Asked, Findings
-from services.scorer.lock.seal import Sealed, check_and_seal
+from services.scorer.masks.files import Grid
 from services.scorer.masks.lesions import count_lesions
-from services.scorer.masks.pixel_scores import BINS, BadScores, bins_of, pooled_auc, tally_scores
+from services.scorer.masks.pixel_scores import BadScores, pooled_auc, tally_scores
 from services.scorer.masks.segmentation import measure
-from services.tool_runner.packs import pack_samples
-from shared.contracts.data import IndexMeta, IndexRow
-from shared.maskfile import MaskHeader
+from shared.contracts.base import Ref
+from shared.contracts.data import IndexRow, SealedSplit
+from shared.scorebins import BINS, bins_of
 from shared.settings import Settings
 from shared.store import Store
 
 SHAPE = (14, 10, 6)
-META = IndexMeta(
-    task="anomaly_detection",
-    dimensions=3,
-    label_names=("infection",),
-    label_values={"infection": 3},
-    grouping="stated",
-    grouping_from="the folder of a scan",
-    split_from="made",
-)
 LESIONS = (2, 1, 0, 0, 3)
 """Of the five test cases."""
 
@@ -46,7 +38,7 @@ TRUTHS = [box(*((4 * n, 1 + case, 2) for n in range(count))) for case, count in 
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, s3_server) -> tuple[Store, Sealed]:
+def made(tmp_path_factory: pytest.TempPathFactory, s3_server) -> tuple[Store, SealedSplit]:
     settings = Settings(
         home=tmp_path_factory.mktemp("home"),
         s3_endpoint=s3_server.endpoint,
@@ -55,39 +47,23 @@ def made(tmp_path_factory: pytest.TempPathFactory, s3_server) -> tuple[Store, Se
     )
     store = Store.connect(settings)
     store.ensure_buckets()
-    root = tmp_path_factory.mktemp("masks")
-    rows = []
+    rows, masks = [], []
     for number, split in enumerate(["train"] * 2 + ["test"] * len(LESIONS)):
-        (root / f"i{number}.nii.gz").write_bytes(nifti(np.full(SHAPE, number, np.int16)))
-        (root / f"m{number}.nii.gz").write_bytes(nifti(TRUTHS[number - 2] if number > 1 else box((0, 0, 0))))
-        rows.append(
-            IndexRow(
-                sample_id=f"s{number}",
-                patient=f"p{number}",
-                target=f"m{number}.nii.gz",
-                files=(f"i{number}.nii.gz",),
-                split=split,
-            )
-        )
-    packs = pack_samples(root, rows, store, lambda row: "sealed" if row.split == "test" else "data", True)
-    sealed = check_and_seal(rows, META, packs)
-    assert not sealed.problems
-    return store, sealed
+        mask = canonical(TRUTHS[number - 2] if number > 1 else box((0, 0, 0)))
+        masks.append(store.put_bytes("cases", mask))
+        rows.append(IndexRow(sample_id=f"s{number}", patient=f"p{number}", target="m", files=("i",), split=split))
+    return store, sealed_of(rows, "anomaly_detection", values={"infection": 3}, masks=masks)
 
 
 def measured(
-    made: tuple[Store, Sealed], masks: list[np.ndarray | None], scores: list[bytes | None] | None = None
+    made: tuple[Store, SealedSplit], masks: list[np.ndarray | None], scores: list[bytes | None] | None = None
 ) -> Findings:
     store, sealed = made
     cases: dict[str, dict[str, object]] = {}
     for number, mask in enumerate(masks):
-        case: dict[str, object] = {"error": "none"}
-        if mask is not None:
-            case = {"mask": store.put_bytes("packages", nifti(mask)).model_dump(mode="json"), "suffix": ".nii.gz"}
-            if scores and (data := scores[number]) is not None:
-                case["score"] = store.put_bytes("packages", data).model_dump(mode="json")
-        cases[f"s{number + 2}"] = case
-    return measure(Asked(sealed, META, "dice", json.dumps({"cases": cases}).encode(), store))
+        score = scores[number] if scores else None
+        cases[f"s{number + 2}"] = {"error": "none"} if mask is None else answered(store, nifti(mask), score)
+    return measure(Asked(sealed, "dice", json.dumps({"cases": cases}).encode(), store))
 
 
 def figures(found: Findings) -> dict[str, float]:
@@ -159,21 +135,20 @@ def test_the_auc_of_all_voxels_is_that_of_a_sort(made) -> None:
     assert some.details["score_images"] == {"given": 4, "unusable": {}}
 
 
+def tallied(store: Store, score: bytes, truth: np.ndarray, grid: Grid) -> np.ndarray:
+    """Raises BadScores, also with what was said of the package's file."""
+    case = answered(store, png(truth) if grid.affine is None else nifti(truth, grid.affine), score)
+    if "score_error" in case:
+        raise BadScores(case["score_error"])
+    return tally_scores(store, Ref.model_validate(case["score"]), truth, grid)
+
+
 def test_scores_are_read_in_every_format_alike(made) -> None:
     store = made[0]
     rng = np.random.default_rng(2)
     truth = (rng.random((6, 8)) > 0.7).astype(np.uint8)
     whole = rng.integers(0, 65536, truth.shape).astype(np.uint16)
-    volume = MaskHeader(truth.shape, OBLIQUE, truth.size)
-    picture = MaskHeader(truth.shape, None, truth.size)
-
-    def npy(array: np.ndarray) -> bytes:
-        import io
-
-        buffer = io.BytesIO()
-        np.save(buffer, array)
-        return buffer.getvalue()
-
+    volume, picture = Grid(truth.shape, OBLIQUE), Grid(truth.shape, None)
     given = [
         (npy(whole / 65535), volume),
         (npy(np.asfortranarray(whole / 65535)), picture),
@@ -181,7 +156,7 @@ def test_scores_are_read_in_every_format_alike(made) -> None:
         (nifti(whole, slope=1 / 65535), volume),
         (png(whole), picture),
     ]
-    counts = [tally_scores(store, store.put_bytes("packages", data), truth, header) for data, header in given]
+    counts = [tallied(store, data, truth, grid) for data, grid in given]
     for found in counts:
         assert found.shape == (2, BINS) and found.sum(axis=1).tolist() == [(truth == 0).sum(), (truth > 0).sum()]
         assert float(pooled_auc(found[None], np.ones((1, 1)))[0]) == pytest.approx(
@@ -201,7 +176,7 @@ def test_bins_are_fine_where_scores_are() -> None:
     [
         (lambda s: nifti(np.where(s > 0.5, np.nan, s)), "no numbers from 0 to 1"),
         (lambda s: nifti(10 * s), "no numbers from 0 to 1"),
-        (lambda s: nifti(s[:-1]), "the score image has the shape"),
+        (lambda s: nifti(s[:-1]), "the score image cannot be read: it has the shape"),
         (lambda s: nifti(s, np.diag([9.0, 9, 9, 1])), "affine moves a corner"),
         (lambda s: nifti(s)[:200], "no readable NIfTI"),
         (lambda s: gzip.compress(gzip.decompress(nifti(s))[:900]), "holds"),
@@ -210,14 +185,13 @@ def test_bins_are_fine_where_scores_are() -> None:
             "cannot be",
         ),
         (lambda s: b"\x93NUMPY\x09\x00", "version"),
-        (lambda s: png(np.zeros((14, 10), np.uint8)), "pixels instead of"),
+        (lambda s: png(np.zeros((14, 10), np.uint8)), "picture where a volume was wanted"),
         (lambda s: b"", "cannot be read"),
     ],
 )
 def test_what_is_no_score_image_is_said(made, change, reason: str) -> None:
-    ref = made[0].put_bytes("packages", change(scored(3)[1]))
     with pytest.raises(BadScores, match=reason):
-        tally_scores(made[0], ref, TRUTHS[1], MaskHeader(SHAPE, OBLIQUE, TRUTHS[1].size))
+        tallied(made[0], change(scored(3)[1]), TRUTHS[1], Grid(SHAPE, OBLIQUE))
 
 
 def test_a_bad_score_image_fails_its_gate_and_nothing_else(made) -> None:
@@ -232,12 +206,10 @@ def test_a_bad_score_image_fails_its_gate_and_nothing_else(made) -> None:
 
 def test_organs_have_none_of_it(made) -> None:
     store, sealed = made
-    cases = {
-        f"s{number + 2}": {"mask": store.put_bytes("packages", nifti(mask)).model_dump(mode="json")}
-        for number, mask in enumerate(TRUTHS)
-    }
-    asked = Asked(sealed, META, "dice", json.dumps({"cases": cases}).encode(), store)
-    organs = replace(asked, meta=META.model_copy(update={"task": "organ_segmentation"}))
+    cases = {f"s{number + 2}": answered(store, nifti(mask)) for number, mask in enumerate(TRUTHS)}
+    asked = Asked(sealed, "dice", json.dumps({"cases": cases}).encode(), store)
+    facts = sealed.facts.model_copy(update={"task": "organ_segmentation"})
+    organs = replace(asked, sealed=sealed.model_copy(update={"facts": facts}))
     assert set(figures(measure(organs))) == {"dice", "nsd", "hd95"}
-    with pytest.raises(BadScores, match="no numbers"):
+    with pytest.raises(ValueError, match="no numbers"):
         bins_of(np.array([-0.5]))

@@ -51,3 +51,17 @@ def test_above_the_alarm_the_leak_report_and_the_permutation_test_are_printed_an
     assert "same_file 0, same_patient 0" in gate.evidence
     assert "0.0010" in gate.evidence
     assert "not above" in alarm(bar("auc_macro", top=0.995), figure(0.99, 0.9), (), report, 0.001).evidence
+
+
+def test_without_a_bar_the_default_one_raises_the_alarm() -> None:
+    report = LeakageReport(checks={"same_patient": 0})
+    for acceptable in (None, bar("auc_macro", floor=0.5)):
+        gate = alarm(acceptable, figure(1.0, 0.9), (), report, 0.001)
+        assert gate.passed and "1.000 is above the alarm bar 0.990: suspect a leak" in gate.evidence
+        assert "not above" in alarm(acceptable, figure(0.98, 0.9), (), report, 0.001).evidence
+
+
+def test_a_score_made_without_walls_is_at_most_valid() -> None:
+    gates = (*PASSED, Gate(name="isolated", passed=False, evidence="train ran at none"))
+    verdict = decide(gates, figure(0.9, 0.8), (), CONTROLS, None)
+    assert verdict.level == "valid" and verdict.why == ("isolated: train ran at none",)

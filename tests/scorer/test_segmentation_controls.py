@@ -6,32 +6,23 @@ import json
 
 import numpy as np
 import pytest
-from mask_files import OBLIQUE, ball, nifti, png
+from case_tables import sealed_of
+from mask_files import OBLIQUE, answered, ball, canonical, nifti, png
 
+from services.scorer.altered import BLANK, CHANGED, judge, with_controls
 from services.scorer.findings import Asked
-from services.scorer.lock.seal import Sealed, check_and_seal
 from services.scorer.masks.controls import MeanMask, constant, pair_scores, permutation
 from services.scorer.masks.lattice import lattice_shape, resampled, turned
 from services.scorer.masks.overlap import mean
-from services.scorer.masks.reader import TOLERANCE, damage
+from services.scorer.masks.reader import TOLERANCE
 from services.scorer.masks.segmentation import measure
-from services.tool_runner.packs import pack_samples
-from shared.contracts.data import IndexMeta, IndexRow, PackList
+from shared.contracts.data import IndexRow, SealedSplit
 from shared.contracts.scoring import Gate
 from shared.settings import Settings
 from shared.store import Store
 
 SHAPE = (12, 12, 12)
 VALUES = {"liver": 6, "spleen": 28}
-META = IndexMeta(
-    task="organ_segmentation",
-    dimensions=3,
-    label_names=tuple(VALUES),
-    label_values=VALUES,
-    grouping="stated",
-    grouping_from="the folder of a scan",
-    split_from="made",
-)
 TEST = 5
 
 
@@ -42,8 +33,8 @@ def mask_of(number: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, s3_server) -> tuple[Store, Sealed, PackList]:
-    """Twelve training rows and five of test, packed and sealed by the real code."""
+def made(tmp_path_factory: pytest.TempPathFactory, s3_server) -> tuple[Store, SealedSplit]:
+    """Twelve training cases and five of test."""
     settings = Settings(
         home=tmp_path_factory.mktemp("home"),
         s3_endpoint=s3_server.endpoint,
@@ -52,41 +43,27 @@ def made(tmp_path_factory: pytest.TempPathFactory, s3_server) -> tuple[Store, Se
     )
     store = Store.connect(settings)
     store.ensure_buckets()
-    root = tmp_path_factory.mktemp("masks")
-    rows = []
+    rows, masks = [], []
     for number, split in enumerate(["train"] * 12 + ["test"] * TEST):
-        (root / f"i{number}.nii.gz").write_bytes(nifti(np.full(SHAPE, number, np.int16)))
-        (root / f"m{number}.nii.gz").write_bytes(nifti(mask_of(number)))
-        rows.append(
-            IndexRow(
-                sample_id=f"s{number}",
-                patient=f"p{number}",
-                target=f"m{number}.nii.gz",
-                files=(f"i{number}.nii.gz",),
-                split=split,
-            )
-        )
-    packs = pack_samples(root, rows, store, lambda row: "sealed" if row.split == "test" else "data", True)
-    sealed = check_and_seal(rows, META, packs)
-    assert not sealed.problems
-    return store, sealed, packs
+        masks.append(store.put_bytes("cases", canonical(mask_of(number))))
+        rows.append(IndexRow(sample_id=f"s{number}", patient=f"p{number}", target="m", files=("i",), split=split))
+    return store, sealed_of(rows, "organ_segmentation", values=VALUES, masks=masks)
 
 
 def answers(store: Store, masks: list[bytes | None], **more: object) -> bytes:
     cases = {}
     for number, data in enumerate(masks, 12):
         if data is not None:
-            ref = store.put_bytes("packages", data)
-            cases[f"s{number}"] = {"mask": ref.model_dump(mode="json"), "suffix": ".nii.gz"}
-    return json.dumps({"task": META.task, "label_values": VALUES, "cases": cases} | more).encode()
+            cases[f"s{number}"] = answered(store, data)
+    return json.dumps({"task": "organ_segmentation", "label_values": VALUES, "cases": cases} | more).encode()
 
 
 def truths() -> list[np.ndarray]:
     return [mask_of(number) for number in range(12, 12 + TEST)]
 
 
-def asked(made: tuple[Store, Sealed, PackList], given: bytes | Gate, **more: object) -> Asked:
-    return Asked(made[1], META, "dice", given, made[0], **more)
+def asked(made: tuple[Store, SealedSplit], given: bytes | Gate, **more: object) -> Asked:
+    return Asked(made[1], "dice", given, made[0], **more)
 
 
 def test_right_answers_score_one_and_beat_every_control(made) -> None:
@@ -94,10 +71,9 @@ def test_right_answers_score_one_and_beat_every_control(made) -> None:
     assert all(gate.passed for gate in found.gates)
     assert (found.figures[0].value, found.figures[0].n, found.figures[0].patients) == (1.0, TEST, TEST)
     assert found.per_class["liver"] == {"dice": 1.0, "n": TEST, "missed": 0, "invented": 0, "nsd": 1.0, "hd95": 0.0}
-    assert [(one.name, one.value, one.low, one.high) for one in found.figures[1:]] == [
-        ("nsd", 1, 1, 1),
-        ("hd95", 0, 0, 0),
-    ]
+    nsd, hd95 = found.figures[1:]
+    assert (nsd.name, nsd.value, nsd.low, nsd.high) == ("nsd", 1, pytest.approx(0.05 ** (1 / TEST)), 1)
+    assert (hd95.name, hd95.value, hd95.low, hd95.high) == ("hd95", 0, 0, 0)
     controls = {control.name: control for control in found.controls}
     assert set(controls) == {"mean_mask", "constant", "permutation"}
     # Livers stand in two places and spleens in two, each half of the time: a fixed mask gets one place right, or all
@@ -140,6 +116,11 @@ def moved(shift: float) -> np.ndarray:
     return affine
 
 
+def without_space(data: bytes) -> bytes:
+    """All voxels in one place."""
+    return data[:280] + bytes(48) + data[328:]
+
+
 EDGE = float(np.linalg.norm(OBLIQUE[:3, :3], axis=0).min())
 GOOD = truths()[0]
 
@@ -157,6 +138,7 @@ GOOD = truths()[0]
         (nifti(np.where(GOOD == 6, np.nan, GOOD).astype(np.float32)), "values_whole"),
         (nifti(np.where(GOOD == 6, 1, GOOD)), "labels_in_map"),
         (nifti(-GOOD.astype(np.int16)), "labels_in_map"),
+        (without_space(nifti(GOOD, packed=False)), "predictions_readable"),
         (nifti(GOOD)[:-30], "predictions_readable"),
         (gzip.compress(b"\0" * 100000), "predictions_readable"),
         (b"<script>", "predictions_readable"),
@@ -194,7 +176,7 @@ def test_without_any_answer_there_is_no_figure(made, given: bytes | Gate, gate: 
 
 
 def test_only_what_the_runner_stored_is_fetched(made) -> None:
-    target = made[1].test_packs[0].target
+    target = made[1].stored[12].mask
     cases = {"s12": {"mask": target.model_dump(mode="json"), "suffix": ".nii.gz"}, "s99": {"error": "x"}}
     found = measure(asked(made, json.dumps({"cases": cases, "label_values": {"liver": 1}}).encode()))
     failed = [gate.name for gate in found.gates if not gate.passed]
@@ -208,31 +190,14 @@ def test_a_split_that_was_changed_is_not_scored(made) -> None:
     assert not found.figures and not found.gates
 
 
-def test_damaged_truth_is_known_before_anything_is_trained(made) -> None:
-    store, _, packs = made
-    pack = packs.samples[-1]
-    assert damage(store, pack, [6, 28]) is None
-    broken = {
-        "no readable": b"none",
-        "are no whole numbers": nifti(GOOD * 1.3),
-        "beside its image, the mask's affine moves a corner": nifti(GOOD, moved(0.6 * TOLERANCE * EDGE)),
-        "beside its image, the mask has the shape": nifti(GOOD[1:]),
-    }
-    for said, data in broken.items():
-        ref = store.put_bytes("sealed", data)
-        assert said in str(damage(store, pack.model_copy(update={"target": ref}), [6, 28]))
-
-
 def test_the_prior_is_where_training_masks_agree(made) -> None:
-    store, sealed, _ = made
-    rows = tuple(row for row in sealed.view.rows if row.sample_id in ("s0", "s4", "s8"))  # alike
-    view = sealed.view.model_copy(update={"rows": rows})
-    prior = MeanMask(store, view, lattice_shape(3, 5, 2))
+    store, sealed = made
+    alike = [sealed.stored[number] for number in (0, 4, 8)]
+    prior = MeanMask(store, sealed.facts, alike, lattice_shape(3, 5, 2))
     assert (prior.masks, prior.unreadable, prior.points.shape) == (3, 0, (96, 96, 96))
     straight = turned(np.select([mask_of(0) == 6, mask_of(0) == 28], [1, 2], 0), OBLIQUE)
     assert (resampled(prior.points, SHAPE) == straight).all()
-    bare = sealed.view.model_copy(update={"rows": ()})
-    assert MeanMask(store, bare, (8, 8, 8)).points.max() == 0
+    assert MeanMask(store, sealed.facts, [], (8, 8, 8)).points.max() == 0
 
 
 def test_the_lattice_follows_the_patient_and_not_the_file() -> None:
@@ -292,3 +257,42 @@ def test_the_cases_of_a_patient_move_together() -> None:
 def test_the_best_constant_is_found() -> None:
     control = constant(np.array([[10, 0], [0, 30]]), np.array([100, 100]), ("a", "b"))
     assert control.value == pytest.approx(max(20 / 110 / 1 + 0, (0 + 60 / 130) / 2))
+
+
+@pytest.mark.parametrize(
+    ("blank", "noisy", "failing"),
+    [
+        (lambda number: 0, lambda number: number, set()),
+        (lambda number: None, lambda number: number, set()),
+        (lambda number: number, lambda number: number, {BLANK}),
+        (lambda number: 0, lambda number: number + 1, {CHANGED}),
+    ],
+)
+def test_control_cases_of_masks(made, blank, noisy, failing: set[str]) -> None:
+    """Whose mask a package answers with: on a blank image anyone's or none, on a noisy one the case's own."""
+    store, many = made[0], 20
+    refs = [store.put_bytes("cases", canonical(mask_of(number))) for number in range(4)]
+    given = [answered(store, nifti(mask_of(number))) for number in range(4)]
+    rows = [
+        IndexRow(
+            sample_id=f"s{number}", patient=f"p{number}", target="m", files=("i",),
+            split="test" if number < many else "train",
+        )
+        for number in range(2 * many)
+    ]  # fmt: skip
+    sealed = sealed_of(rows, "organ_segmentation", values=VALUES, masks=[refs[n % 4] for n in range(2 * many)])
+    listed = with_controls(sealed, sealed.stored[:many])
+    assert sorted(listed.altered.values()) == ["blanked"] * 10 + ["noise"] * 10
+
+    def answer(number: int | None) -> object:
+        error = {"error": "std is 0"}
+        return error if number is None else given[number % 4]
+
+    says = {"blanked": blank, "noise": noisy}
+    controls = {name: answer(says[how](int(name.rpartition("s")[2]))) for name, how in listed.altered.items()}
+    cases = {row.sample_id: answer(number) for number, row in enumerate(rows[:many])}
+    data = {"task": "organ_segmentation", "label_values": VALUES, "cases": cases, "controls": controls}
+    one = Asked(sealed, "dice", json.dumps(data).encode(), store)
+    found = measure(one)
+    gates = judge(one, measure, found, found.figures[0])
+    assert {gate.name for gate in gates if not gate.passed} == failing, gates

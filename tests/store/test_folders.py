@@ -130,3 +130,11 @@ def test_equal_folders_have_one_reference(store: Store, folder: Path, tmp_path: 
     store.get_folder(ref, tmp_path / "copy")
     assert _tree(tmp_path / "copy") == _tree(folder)
     assert store.put_folder("work", tmp_path / "copy") == ref
+
+
+def test_a_manifest_names_objects_of_its_own_bucket_only(store: Store, tmp_path: Path) -> None:
+    sealed = FileEntry(ref=store.put_bytes("sealed", b"the answers"), mode=0o644)
+    ref = store.put_manifest("packages", FolderManifest(files={"predict.py": sealed}))
+    with pytest.raises(ToolBroken, match="bucket packages names objects of sealed"):
+        store.get_folder(ref, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

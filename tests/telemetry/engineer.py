@@ -1,4 +1,4 @@
-"""Stands where the Data Engineer would: one tool call, an index as he would hand it on, and a death in between."""
+"""Stands where the Data Engineer would: one tool call, rules as he would hand them on, and a death in between."""
 
 import contextlib
 import json
@@ -8,11 +8,11 @@ import sys
 
 from shared import telemetry
 from shared.contracts.base import Event
-from shared.contracts.data import DatasetPrepared, IndexMeta, IndexRow
 from shared.contracts.runs import TaskPlanned
 from shared.contracts.tools import ToolCall
 from shared.service import Context, serve
 from shared.settings import Settings
+from tests.cases import coverage, prepared
 
 
 async def run(context: Context) -> None:
@@ -33,18 +33,9 @@ async def run(context: Context) -> None:
             died.touch()
             telemetry.shutdown()
             os.kill(os.getpid(), signal.SIGKILL)
-        row = IndexRow(sample_id="s1", patient="Meier", label="sick", files=("Meier_Hans.png",), split="test")
-        index = context.store.put_bytes("work", row.model_dump_json().encode())
-        meta = IndexMeta(
-            task="diagnosis", dimensions=3, label_names=("sick", "well"), grouping="stated", grouping_from="x",
-            split_from="made",
-        )  # fmt: skip
-        counts = {"test": {"sick": 1}}
-        prepared = DatasetPrepared.make(
-            run_id=event.run_id, sender="data_engineer", cause=event, index=index, meta=meta, counts=counts,
-            patients={"test": 1},
-        )  # fmt: skip
-        await context.bus.append(prepared)
+        rules = context.store.put_bytes("work", b"task: diagnosis # of Meier")
+        found = prepared(event.run_id, event, rules=rules, coverage=coverage(cases=1))
+        await context.bus.append(found)
 
     await context.bus.listen("data_engineer", handle, 1, context.stop)
 

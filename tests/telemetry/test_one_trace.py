@@ -83,6 +83,7 @@ def processes(settings: Settings, receiver: Receiver, tmp_path: Path) -> Iterato
             "M3_S3_ACCESS_KEY": settings.s3_access_key,
             "M3_S3_SECRET_KEY": settings.s3_secret_key.get_secret_value(),
             "M3_GATEWAY_URL": f"http://127.0.0.1:{free_port()}",
+            "M3_GATEWAY_TOKEN": "secret",
             "M3_DATA_ROOTS": json.dumps([str(data)]),
             "M3_OTLP_ENDPOINT": receiver.endpoint,
             "M3_ACK_WAIT_SECONDS": "3",
@@ -99,16 +100,16 @@ def processes(settings: Settings, receiver: Receiver, tmp_path: Path) -> Iterato
 
 
 def test_a_run_is_one_trace_without_a_gap_or_a_name(processes: Processes, receiver: Receiver, tmp_path: Path) -> None:
-    with Gateway(processes.environment["M3_GATEWAY_URL"]) as gateway:
+    with Gateway(Settings(gateway_url=processes.environment["M3_GATEWAY_URL"], gateway_token="secret")) as gateway:
         run_id = gateway.request_run("Diagnose the disease of Meier, Hans, in 3D chest CT")
-        processes.until(lambda: gateway.run(run_id).status == "waiting_for_dataset")
+        processes.until(lambda: gateway.run(run_id).status == "waiting_for_answer")
         gateway.add_dataset(json.dumps(CARD), tmp_path / "data")
         processes.until(lambda: processes.running["data_engineer"].poll() is not None)
         processes.start("data_engineer")
         kinds = [item.kind for item in _until(gateway, run_id, "WorkReturned")]
         gateway.cancel(run_id)
         kinds += [item.kind for item in _until(gateway, run_id, "RunFinished")]
-    assert {"DatasetNeeded", "DatasetAdded", "JobStarted", "JobFinished", "CancelRequested"} <= set(kinds)
+    assert {"QuestionAsked", "DatasetAdded", "JobStarted", "JobFinished", "CancelRequested"} <= set(kinds)
     end = "publish evt.{run}.task_manager.RunFinished.all"
     receiver.until(lambda: any(span.name == end for span in receiver.spans))
     processes.end()
@@ -135,7 +136,7 @@ def test_a_run_is_one_trace_without_a_gap_or_a_name(processes: Processes, receiv
     assert [turn.attributes["m3builder.turn"] for turn in sorted(turns, key=lambda one: one.began)] == [1, 2, 3, 4]
     call = by_name["execute_tool read_files"]
     assert call.service == "tool_runner" and any(span in turns for span in above(call, spans))
-    job = by_name["job pack"]
+    job = by_name["job intake"]
     assert job.service == "tool_runner" and "scorer" in {span.service for span in above(job, spans)}
 
     # The killed process has left its delivery, and what hung below it hangs there.

@@ -1,5 +1,6 @@
 """Small data on disk and the template as a person or an agent runs it: by command line, in a copied folder."""
 
+import importlib
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,21 @@ TEMPLATES = ROOT / "templates"
 def bare_environment(**more: str) -> dict[str, str]:
     """What the sandbox sets, and nothing else."""
     return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **more}
+
+
+def modules(template: str, *names: str) -> SimpleNamespace:
+    """Modules of a template by name. Every template has some of the same names: afterwards they are forgotten."""
+    folder = TEMPLATES / template
+    own = {path.stem for path in folder.glob("*.py")}
+    kept = {name: sys.modules.pop(name) for name in own if name in sys.modules}
+    sys.path.insert(0, str(folder))
+    try:
+        return SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+    finally:
+        sys.path.remove(str(folder))
+        for name in own:
+            sys.modules.pop(name, None)
+        sys.modules.update(kept)
 
 
 class Bench:
@@ -172,7 +189,7 @@ def oblique() -> Any:
 
 @pytest.fixture
 def organs(tmp_path: Path) -> Bench:
-    return Bench(tmp_path, "organ_segmentation")
+    return Bench(tmp_path, "segmentation")
 
 
 @pytest.fixture(scope="session")
@@ -184,7 +201,7 @@ def new_bench() -> type[Bench]:
 @pytest.fixture(scope="session")
 def trained_masks(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A segmentation trained to its end on oblique volumes, shared by all tests that only read it."""
-    made = Bench(tmp_path_factory.mktemp("trained_masks"), "organ_segmentation")
+    made = Bench(tmp_path_factory.mktemp("trained_masks"), "segmentation")
     made.organs(6, oblique())
     made.write()
     made.configure(epochs=6, width=8, levels=3, patience=0)

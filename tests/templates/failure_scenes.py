@@ -178,46 +178,46 @@ def segmentation(affine: Any, value: int = 1) -> list[dict[str, Any]]:
 
 @scene
 def geometry_in_our_words() -> None:
-    from shared.trainkit.checks import read_all, refuse
-    from shared.trainkit.segmentation.nnunet_data import read_row
+    from shared.training.checks import read_all, refuse
+    from shared.training.masks import load_case
 
     moved = np.eye(4)
     moved[:3, 3] = 50
-    refuse(read_all(segmentation(moved), lambda row: read_row(row, Path())))
+    refuse(read_all(segmentation(moved), lambda row: load_case(row, Path(), {"liver": 1})))
 
 
 @scene
 def labels_in_our_words() -> None:
-    from shared.trainkit.checks import read_all, refuse
-    from shared.trainkit.segmentation.nnunet_data import write_case
+    from shared.training.checks import read_all, refuse
+    from shared.training.masks import load_case
 
-    for folder in ("imagesTr", "labelsTr"):
-        Path(folder).mkdir()
-    refuse(read_all(segmentation(np.eye(4), 28), lambda row: write_case(row, Path(), Path(), {1: 1})))
+    refuse(read_all(segmentation(np.eye(4), 28), lambda row: load_case(row, Path(), {"liver": 1})))
 
 
 @scene
 def data_refused() -> None:
-    from shared.trainkit.checks import read_all, refuse
-    from shared.trainkit.segmentation.nnunet_data import read_row
+    from shared.training.checks import read_all, refuse
+    from shared.training.masks import load_case
 
-    refuse(read_all([{"sample_id": "s", "files": ["gone.nii.gz"]}], lambda row: read_row(row, Path())))
+    row = {"sample_id": "s", "files": ["gone.nii.gz"], "target": "gone.nii.gz"}
+    refuse(read_all([row], lambda row: load_case(row, Path(), {"liver": 1})))
 
 
 @scene
 def stale_preprocessing() -> None:
     """A dataset whose mask was drawn anew after the training had begun."""
-    from shared.trainkit.checkpoints import fingerprint
-    from shared.trainkit.segmentation.nnunet_config import NnunetConfig
-    from shared.trainkit.segmentation.nnunet_data import Prepared, data_mark
-    from shared.trainkit.segmentation.nnunet_train import open_checkpoints
+    import cases
+    import train
+    from config import Config
+
+    from shared.training.checkpoints import fingerprint
 
     for size in (1, 2):
         rows = segmentation(np.eye(4), size)
         Path("mask.nii.gz").write_bytes(Path("mask.nii.gz").read_bytes() + bytes(size))
-        mark = fingerprint(data_mark(rows, {"liver": 1}, Path()), [])
-        open_checkpoints(NnunetConfig(), Prepared({}, {}, "2d", {}, mark), 0, Path("checkpoints"))
-        Path("checkpoints/checkpoint-1").mkdir()
+        mark = fingerprint(cases.data_mark(rows, {"liver": 1}, Path()), [])
+        train.open_checkpoints(Config(), cases.Prepared({}, {}, "2d", {}, mark))
+        (train.CHECKPOINTS / "checkpoint-1").mkdir()
 
 
 @scene
@@ -251,8 +251,8 @@ def batch_of_one() -> None:
 
 
 def climb_with(rate: float, spoil: Callable[[Any], Any] = lambda loss: loss) -> None:
-    from shared.trainkit.configfile import Section
-    from shared.trainkit.tiers import climb
+    from shared.training.configfile import Section
+    from shared.training.tiers import climb
 
     class Training(Section):
         batch_size: int = 2
@@ -294,8 +294,8 @@ def not_learned() -> None:
 @scene
 def dice_zero() -> None:
     """Three evaluations of a model that predicts nothing; then it fails for a reason that nobody knows."""
-    from shared.trainkit.progress import ProgressFile
-    from shared.trainkit.segmentation.metrics import score_case, summary
+    from shared.training.dice import score_case, summary
+    from shared.training.progress import ProgressFile
 
     truth = np.zeros((8, 8, 8), int)
     truth[2:5, 2:5, 2:5] = 1
@@ -361,7 +361,7 @@ def run(name: str, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(HERE.parents[1])]
+    sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[1] / "templates" / "nnunet")]
     os.environ.update(nnUNet_raw="raw", nnUNet_preprocessed="preprocessed", nnUNet_results="results")
     os.environ.update(MPLCONFIGDIR=sys.argv[1], OMP_NUM_THREADS="1")
     import nnunetv2.experiment_planning.verify_dataset_integrity
@@ -369,10 +369,9 @@ if __name__ == "__main__":
     import nnunetv2.training.dataloading.nnunet_dataset
     import numpy as np
     import torch
+    import trainer  # noqa: F401
 
-    import shared.trainkit.segmentation.nnunet_train
-    import shared.trainkit.segmentation.nnunet_trainer
-    import shared.trainkit.tiers  # noqa: F401
+    import shared.training.tiers  # noqa: F401
 
     torch.set_num_threads(1)
     # What these load when they are first asked takes seconds, which the scenes need not spend each.

@@ -2,26 +2,50 @@
 
 import atexit
 import functools
+import importlib
 import json
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nibabel
 import numpy as np
+import yaml
 from PIL import Image
 
-from shared.trainkit.checkpoints import pick_checkpoint
-from shared.trainkit.progress import read_progress
-from tests.templates.conftest import Bench, oblique
+from shared.training.checkpoints import pick_checkpoint
+from shared.training.progress import read_progress
+from tests.templates.conftest import TEMPLATES, Bench, oblique
 from tests.templates.forked import Process, Server, wait_for
 
 LESIONS = {3: {"bleeding": 5}, 2: {"nodule": 7, "mass": 200}}
+LESION_SETTINGS = yaml.safe_load((TEMPLATES / "segmentation" / "lesions.yaml").read_text())
+NNUNET_LESIONS = {"task": "anomaly_detection", "every_structure": False, "score_map": True}
+
+
+@contextmanager
+def modules(template: str, *names: str) -> Iterator[SimpleNamespace]:
+    """A template's own modules, which have general names: they are taken off the path again."""
+    folder = TEMPLATES / template
+    own = [file.stem for file in folder.glob("*.py")]
+    before = {name: sys.modules.pop(name, None) for name in own}
+    sys.path.insert(0, str(folder))
+    try:
+        yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+    finally:
+        sys.path.remove(str(folder))
+        for name, module in before.items():
+            sys.modules.pop(name, None)
+            if module is not None:
+                sys.modules[name] = module
 
 
 @functools.cache
@@ -43,9 +67,16 @@ class SegBench(Bench):
     def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
         return finished(self.start(*command))
 
+    base: Mapping[str, Any] = {}
+    """Of config.yaml."""
+
     def settings(self, **sections: Any) -> None:
-        """config.yaml is these and nothing else."""
-        (self.workspace / "config.yaml").write_text(json.dumps(sections))
+        """config.yaml is `base` with these, section by section, and nothing else."""
+        merged = {**self.base, **sections}
+        for name, section in sections.items():
+            if isinstance(section, dict) and isinstance(self.base.get(name), dict):
+                merged[name] = {**self.base[name], **section}
+        (self.workspace / "config.yaml").write_text(json.dumps(merged))
 
     def predict(self, output: Path, *inputs: Path) -> "subprocess.CompletedProcess[str]":
         """The package as a stranger runs it: no environment, another folder, nothing of ours on the path."""
@@ -70,7 +101,7 @@ def trained_masks() -> SegBench:
     """A segmentation trained to its end on oblique volumes, shared by all tests that only read it."""
     folder = Path(tempfile.mkdtemp(prefix="trained-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    made = SegBench(folder, "organ_segmentation")
+    made = SegBench(folder, "segmentation")
     made.organs(6, oblique())
     made.write()
     made.configure(epochs=6, width=8, levels=3, patience=0)
@@ -79,9 +110,10 @@ def trained_masks() -> SegBench:
     return made
 
 
-def lesions(folder: Path, dimensions: int) -> SegBench:
+def lesions(folder: Path, dimensions: int, template: str = "segmentation") -> SegBench:
     """Eight images with an index, five to train on; s2 and s7 are healthy."""
-    made = SegBench(folder, "anomaly_detection")
+    made = SegBench(folder, template)
+    made.base = LESION_SETTINGS if template == "segmentation" else NNUNET_LESIONS
     made.values = LESIONS[dimensions]
     made.names = list(made.values)
     for number in range(8):

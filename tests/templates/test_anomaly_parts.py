@@ -1,7 +1,5 @@
 """What lesions need of sampling, loss and checks, without a training."""
 
-import importlib
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,47 +8,35 @@ import numpy as np
 import pytest
 import torch
 
-from shared.trainkit.checks import Problem
-from shared.trainkit.exported.segmenter.inference import Preprocess
-from shared.trainkit.segmentation import loop, patches, survey
-from shared.trainkit.segmentation.template import Template
+from shared.training import masks
 from tests.templates import segbench
-from tests.templates.conftest import TEMPLATES
-from tests.templates.segbench import SegBench
+from tests.templates.segbench import LESION_SETTINGS, SegBench
 
 
 @pytest.fixture(scope="module")
 def template():
-    """The template's own modules have general names, so they are taken off the path again."""
-    folder, names = TEMPLATES / "anomaly_detection", ("config", "dataset", "model")
-    before = {name: sys.modules.pop(name, None) for name in names}
-    sys.path.insert(0, str(folder))
-    try:
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
-    finally:
-        sys.path.remove(str(folder))
-        for name, module in before.items():
-            sys.modules.pop(name)
-            if module is not None:
-                sys.modules[name] = module
+    with segbench.modules("segmentation", "config", "data", "cases", "model", "survey") as found:
+        yield found
 
 
 @pytest.fixture
 def lesions(tmp_path: Path) -> SegBench:
-    return SegBench(tmp_path, "anomaly_detection")
+    made = SegBench(tmp_path, "segmentation")
+    made.settings(**LESION_SETTINGS)
+    return made
 
 
-def test_small_lesions_are_drawn_as_the_balance_says():
+def test_small_lesions_are_drawn_as_the_balance_says(template):
     target = np.zeros((8, 64, 64), np.uint8)
     target[1:7, 4:34, 4:34] = 1
     target[4, 60:62, 60:62] = 1
-    places = patches.lesion_places(target)
+    places = template.data.lesion_places(target)
     assert [[len(group) for group in groups] for groups in places] == [[2700, 4]]  # 5400 voxels are thinned
     generator = np.random.default_rng(0)
     image = np.zeros((1, *target.shape), np.float32)
 
     def small(balance):
-        drawn = [patches.cut(image, target, (8, 16, 16), places, 1.0, generator, balance)[1] for _ in range(60)]
+        drawn = [template.data.cut(image, target, (8, 16, 16), places, 1.0, balance, generator)[1] for _ in range(60)]
         assert all(found.any() for found in drawn)
         return sum(found.sum() <= 4 for found in drawn)
 
@@ -67,20 +53,27 @@ def test_images_without_lesions_have_their_share_of_an_epoch(template, lesions):
             nibabel.save(nibabel.Nifti1Image(array, np.eye(4)), lesions.data / f"{kind}{number}.nii.gz")
         lesions.add(f"s{number}", [f"i{number}.nii.gz"], None, "train", target=f"m{number}.nii.gz")
     config = template.config.Config.model_validate(
-        {
+        LESION_SETTINGS
+        | {
             "cache": None,
+            "data_root": str(lesions.data),
             "preprocess": {"dimensions": 3, "spacing": [1, 1, 1], "patch_size": [8, 8, 8], "intensity": "zscore"},
-            "training": {"batch_size": 4},
         }
     )
-    data = template.dataset.Dataset(
-        config.model_copy(update={"data_root": str(lesions.data)}), lesions.rows, lesions.values, train=True
-    )
-    turns = data.turns(4)
-    assert [turn for turn in turns if len(turn) == 1] == [(0,), (1,), (2,)] * 4
-    assert [turn for turn in turns if len(turn) > 1] == [[3, 4, 5, 6, 7, 8, 9, 10, 11]] * 4
-    drawn = loop.Patches(data, 4)
-    assert drawn[0]["labels"].sum() > 0 and drawn[15]["labels"].sum() == 0 and drawn[15]["image"].shape == (1, 8, 8, 8)
+    data = template.data.Patches(template.cases.Cases(config, lesions.rows, lesions.values), config, train=True)
+    turns = template.data.Turns(data, seed=0)
+    drawn = {}
+    for turns.epoch in range(3):
+        order = list(turns)
+        assert sorted(number for number in order if number < 3) == sorted([0, 1, 2] * 4)
+        drawn[turns.epoch] = [number for number in order if number >= 3]
+        assert len(drawn[turns.epoch]) == 4 and len(order) == len(turns) == 16
+    assert len({number for found in drawn.values() for number in found}) > 4  # they take turns
+    parts = [list(template.data.Turns(data, seed=0, rank=rank, count=3)) for rank in range(3)]
+    assert [len(part) for part in parts] == [6, 6, 6] and {0, 1, 2} < {*parts[0], *parts[1], *parts[2]}
+    ill, healthy = data[0], data[11]
+    assert ill["labels"].sum() > 0 and healthy["labels"].sum() == 0 and healthy["image"].shape == (1, 8, 8, 8)
+    assert ill["labels"].dtype == torch.int64 and ill["image"].dtype == torch.float32
 
 
 def test_a_patch_that_no_memory_holds_is_said_clearly(tmp_path):
@@ -94,28 +87,30 @@ def test_a_patch_that_no_memory_holds_is_said_clearly(tmp_path):
 
 def test_the_loss_is_defined_without_lesions_and_learns_from_them(template):
     preprocess = SimpleNamespace(patch_size=(8, 8), channels=1)
-    wanted = template.model.ModelConfig(network="unet", width=4, levels=2)
-    model = template.model.build(
-        SimpleNamespace(preprocess=preprocess, model=wanted, loss=template.model.LossConfig()), 3
-    )
+    wanted = template.config.Model(network="unet", width=4, levels=2)
+    loss = template.config.Loss(present_only=True)
+    model = template.model.build(SimpleNamespace(preprocess=preprocess, model=wanted, loss=loss), 3)
     logits = torch.zeros(2, 4, 8, 8, requires_grad=True)
     empty = torch.zeros(2, 8, 8, dtype=torch.int64)
-    loss = model.compute_loss(logits, empty)
+    loss = model.loss(logits, empty)
     loss.backward()
     assert torch.isfinite(loss) and (logits.grad[:, 0] < 0).all() and (logits.grad[:, 1:] > 0).all()
     sick = empty.clone()
     sick[0, 2:4, 2:4] = 2
     right = 20.0 * torch.nn.functional.one_hot(sick, 4).movedim(-1, 1)
-    assert model.compute_loss(right, sick) < 0.01 < 0.5 < model.compute_loss(torch.zeros(2, 4, 8, 8), sick)
+    assert model.loss(right, sick) < 0.01 < 0.5 < model.loss(torch.zeros(2, 4, 8, 8), sick)
     # More is lost by what is missed where that weighs more.
-    heavy = template.model.LossConfig(cross_entropy_weight=0, missed=0.9)
-    light = template.model.LossConfig(cross_entropy_weight=0, missed=0.1)
     missing = 20.0 * torch.nn.functional.one_hot(empty, 4).movedim(-1, 1)
     missing[:, 2, 2, 2] = 25.0
-    losses = [
-        template.model.LesionSegmenter(model.network, kind).compute_loss(missing, sick) for kind in (heavy, light)
-    ]
+    losses = [template.model.OverlapAndEntropy(1, 0, missed, True)(missing, sick) for missed in (0.9, 0.1)]
     assert losses[0] > losses[1]
+    # Dice of all structures, as MONAI has it.
+    from monai.losses import DiceLoss
+
+    chances, labels = torch.randn(2, 4, 8, 8), torch.randint(0, 4, (2, 8, 8))
+    dice = DiceLoss(include_background=False, to_onehot_y=True, softmax=True, batch=True, smooth_nr=1, smooth_dr=1)
+    found = template.model.OverlapAndEntropy(1, 0, 0.5, False)(chances, labels)
+    torch.testing.assert_close(found, dice(chances, labels[:, None]))
 
 
 @pytest.mark.parametrize(
@@ -130,23 +125,22 @@ def test_the_loss_is_defined_without_lesions_and_learns_from_them(template):
 def test_kinds_of_lesions_may_be_missing_and_organs_may_not(train, val, organs, anomalies):
     counts, values = {"train": train, "val": val}, {"a": 3, "b": 28}
     for every, wanted in ((True, organs), (False, anomalies)):
-        made = Template("task", Path(), load=dict, dataset=None, model=None, every_structure=every)
-        problems: list[Problem] = made.missing(counts, values)
-        assert [problem.where for problem in problems] == wanted
-        assert any("b: it is never found" in text for text in made.limits(counts, values)) == ("b" not in train)
+        assert [problem.where for problem in masks.missing(counts, values, every)] == wanted
+    assert any("b: it is never found" in text for text in masks.limits(counts, values)) == ("b" not in train)
 
 
-def test_scans_of_mixed_units_are_normalised_one_by_one(capsys):
-    def settled(intensity, *lows):
-        looks = [survey.Look((8, 8, 8), (1.0, 1.0, 1.0), 1, low, np.array([30.0, 80.0])) for low in lows]
-        return survey.intensity(looks, Preprocess(intensity=intensity)).intensity
+def test_scans_of_mixed_units_are_normalised_one_by_one(template, capsys):
+    def settled(intensity, *units):
+        looks = [template.survey.Look((8, 8, 8), (1.0, 1.0, 1.0), 1, hu, np.array([30.0, 80.0])) for hu in units]
+        return template.survey.intensity(looks, template.config.Preprocess(intensity=intensity)).intensity
 
-    assert settled("auto", -1000, -1000, -1000) == "ct" and settled("auto", 0, 0) == "zscore"
-    assert settled("auto", -1000, 0) == "zscore" and not capsys.readouterr().out
-    assert settled("ct", -1000, 0) == "ct" and "only 50% of the images" in capsys.readouterr().out
+    assert settled("auto", True, True, True) == "ct" and settled("auto", False, False) == "zscore"
+    assert settled("auto", True, False) == "zscore" and not capsys.readouterr().out
+    assert settled("ct", True, False) == "ct" and "only 50% of the images" in capsys.readouterr().out
 
 
-def test_time_and_machine_choose_the_network():
+def test_time_and_machine_choose_the_network(template):
+    survey = template.survey
     assert survey.choose_network(None, gpu=True) == survey.choose_network(7200, gpu=True) == "segresnet"
     assert survey.choose_network(300, gpu=True) == survey.choose_network(None, gpu=False) == "unet"
 
@@ -162,7 +156,8 @@ def test_all_faults_of_rows_and_files_are_listed_at_once(lesions):
     lesions.rows[0]["target"] = None
     (lesions.data / "i1.nii.gz").write_bytes(b"\x1f\x8b torn")
     nibabel.save(nibabel.Nifti1Image(np.where(mask, 4, 0).astype(np.uint8), np.eye(4)), lesions.data / "m2.nii.gz")
-    nibabel.save(nibabel.Nifti1Image(image[..., None].repeat(2, 3), np.eye(4)), lesions.data / "i3.nii.gz")
+    five = image[..., None, None].repeat(2, 3).repeat(2, 4)
+    nibabel.save(nibabel.Nifti1Image(five, np.eye(4)), lesions.data / "i3.nii.gz")
     lesions.write()
     done = lesions.train()
     assert done.returncode == 2, done.stdout + done.stderr
@@ -172,7 +167,7 @@ def test_all_faults_of_rows_and_files_are_listed_at_once(lesions):
         "s0: has no mask (target)",
         "s1: i1.nii.gz cannot be read",
         "s2: m2.nii.gz holds the value 4, which the label map does not have (9 spot)",
-        "s3: i3.nii.gz has shape 10 x 10 x 6 x 2; give one 3D volume a file",
+        "s3: i3.nii.gz has shape 10 x 10 x 6 x 2 x 2; volumes of up to four axes are read",
     ):
         assert f"- {wanted}" in done.stderr
     left = {item.name for item in lesions.workspace.iterdir()}

@@ -5,63 +5,127 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shared.trainkit.exported.imaging import inference
+from shared.imaging import volume
+from shared.imaging.inputs import input_files
+from shared.imaging.volume import BadImage, channels_first, spacing_dhw
+from tests.templates.conftest import modules
+
+ours = modules("diagnosis", "config", "images")
+images, Preprocess = ours.images, ours.config.Preprocess
+ANY = Preprocess()
+"""Nothing is settled, as in a survey."""
 
 
 def test_oblique_nifti_is_turned_to_ras(tmp_path):
     """A block at the patient's right, front and top comes out at low W, high H and high D, however it is stored."""
-    volume = np.zeros((20, 24, 10), np.float32)  # R to L would be x descending; this one is RAS+
-    volume[:6, 16:, 7:] = 1
+    block = np.zeros((20, 24, 10), np.float32)  # R to L would be x descending; this one is RAS+
+    block[:6, 16:, 7:] = 1
     plain = np.diag([0.8, 0.9, 2.5, 1.0])
-    nibabel.save(nibabel.Nifti1Image(volume, plain), tmp_path / "plain.nii.gz")
+    nibabel.save(nibabel.Nifti1Image(block, plain), tmp_path / "plain.nii.gz")
     turn = np.deg2rad(12)
     tilt = np.array([[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0], [0, 0, 1]])
     # Stored as z, -x, y and tilted by twelve degrees.
-    stored = volume.transpose(2, 0, 1)[:, ::-1, :]
+    stored = block.transpose(2, 0, 1)[:, ::-1, :]
     affine = np.eye(4)
     affine[:3, :3] = tilt @ np.array([[0, -0.8, 0], [0, 0, 0.9], [2.5, 0, 0]])
     nibabel.save(nibabel.Nifti1Image(np.ascontiguousarray(stored), affine), tmp_path / "oblique.nii")
-    first, spacing = inference.load_image([tmp_path / "plain.nii.gz"], {})
-    second, other = inference.load_image([tmp_path / "oblique.nii"], {})
-    assert first.shape == (10, 24, 20)
-    assert first[8, 20, 2] == 1 and first[1, 20, 2] == 0 and first[8, 2, 2] == 0 and first[8, 20, 15] == 0
-    np.testing.assert_array_equal(first, second)
-    np.testing.assert_allclose(spacing, (2.5, 0.9, 0.8), rtol=1e-5)
-    np.testing.assert_allclose(other, spacing, rtol=1e-5)
+    first = images.load_image([tmp_path / "plain.nii.gz"], ANY)
+    second = images.load_image([tmp_path / "oblique.nii"], ANY)
+    seen = channels_first(first)[0]
+    assert seen.shape == (10, 24, 20)
+    assert seen[8, 20, 2] == 1 and seen[1, 20, 2] == 0 and seen[8, 2, 2] == 0 and seen[8, 20, 15] == 0
+    np.testing.assert_array_equal(seen, channels_first(second)[0])
+    for image in (first, second):
+        np.testing.assert_allclose(spacing_dhw(image), (2.5, 0.9, 0.8), rtol=1e-5)
 
 
 def test_given_order_is_kept_and_folders_are_natural(tmp_path):
     for number in (1, 2, 10):
         Image.fromarray(np.full((8, 8), number, np.uint8)).save(tmp_path / f"{number}.png")
-    Image.fromarray(np.full((4, 4), 3, np.uint8)).save(tmp_path / "11.jpg", quality=100)
+    Image.fromarray(np.full((8, 8), 3, np.uint8)).save(tmp_path / "11.jpg", quality=100)
     (tmp_path / "._1.png").write_bytes(b"resource fork")
-    listed, _ = inference.load_image([tmp_path / "10.png", tmp_path / "2.png"], {})
-    assert listed[:, 0, 0].tolist() == [10, 2]
-    files, _ = inference.input_files(tmp_path)
-    whole, _ = inference.load_image(files, {})
-    assert whole.shape == (4, 8, 8)
-    np.testing.assert_allclose(whole[:, 4, 4], [1, 2, 10, 3], atol=1)
+    deep = Preprocess(input_shape=(4, 8, 8), channels=1)
+    for how in (ANY, deep):
+        listed = channels_first(images.load_image([tmp_path / "10.png", tmp_path / "2.png"], how))
+        assert listed[0, :, 0, 0].tolist() == [10, 2]
+    files = input_files(tmp_path)
+    whole = channels_first(images.load_image(files, deep))
+    assert whole.shape == (1, 4, 8, 8)
+    np.testing.assert_allclose(whole[0, :, 4, 4], [1, 2, 10, 3], atol=1)
+    with pytest.raises(BadImage, match=r"1\.png and 3 more: one picture is expected"):
+        images.load_image(files, Preprocess(input_shape=(8, 8), channels=1))
+    Image.fromarray(np.full((4, 4), 3, np.uint8)).save(tmp_path / "11.jpg")
+    with pytest.raises(BadImage, match=r"11\.jpg has 4 x 4 pixels"):
+        images.load_image(files, deep)
 
 
-def test_colour_rescale_and_sixteen_bit(tmp_path):
-    colour = np.zeros((4, 4, 3), np.uint8)
-    colour[..., 1] = 200
-    Image.fromarray(colour).save(tmp_path / "green.png")
-    gray, _ = inference.load_image([tmp_path / "green.png"], {})
-    assert gray.shape == (4, 4) and gray[0, 0] == pytest.approx(200 * 0.587, abs=1)
-    Image.fromarray(np.full((4, 4), 3000, np.uint16)).save(tmp_path / "deep.png")
-    deep, _ = inference.load_image([tmp_path / "deep.png"], {"Rescale Slope": "2", "rescale_intercept": -1024})
-    assert deep[0, 0] == 3000 * 2 - 1024
+def seen_as(path, channels, intensity="zscore"):
+    how = Preprocess(input_shape=(8, 8), channels=channels, intensity=intensity, window=(0, 100))
+    return images.preprocess(images.load_image([path], how), how)
 
 
-def test_nifti_is_rescaled_by_a_table_only_where_no_converter_did(tmp_path):
-    hu = np.full((8, 8, 8), -1000, np.int16)
-    hu[2:7, 2:7, 2:7] = 40
-    table = {"RescaleSlope": 1, "RescaleIntercept": -1024}
-    for name, stored, told in (("raw", hu + 1024, table), ("hu", hu, table), ("plain", hu, {})):
-        nibabel.save(nibabel.Nifti1Image(stored, np.eye(4)), tmp_path / f"{name}.nii.gz")
-        found, _ = inference.load_image([tmp_path / f"{name}.nii.gz"], told)
-        assert (found.min(), found.max()) == (-1000, 40), name
+def test_colour_keeps_its_hue_and_grey_is_taken_for_it(tmp_path):
+    generator = np.random.default_rng(0)
+    colour = np.stack([generator.integers(0, top, (8, 8)) for top in (250, 120, 30)], -1).astype(np.uint8)
+    Image.fromarray(colour).save(tmp_path / "colour.png")
+    Image.fromarray(colour[..., 0]).save(tmp_path / "grey.png")
+    for intensity in ("zscore", "minmax", "window"):
+        found = seen_as(tmp_path / "colour.png", 3, intensity)
+        assert found.shape == (3, 8, 8) and found.dtype == np.float32
+        assert found[0].mean() > found[1].mean() > found[2].mean(), "channels keep their relation"
+        repeated = seen_as(tmp_path / "grey.png", 3, intensity)
+        assert repeated.shape == (3, 8, 8) and (repeated == repeated[:1]).all()
+        np.testing.assert_allclose(repeated[:1], seen_as(tmp_path / "grey.png", 1, intensity), atol=0.02)
+    luminance = colour.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
+    expected = (luminance - luminance.mean()) / luminance.std()
+    np.testing.assert_allclose(seen_as(tmp_path / "colour.png", 1)[0], expected, atol=1e-4)
+    with pytest.raises(BadImage, match=r"has 3 channel\(s\) where the model takes 2"):
+        seen_as(tmp_path / "colour.png", 2)
+
+
+def test_channels_are_one_file_or_a_file_each_and_have_scales_of_their_own(tmp_path):
+    generator = np.random.default_rng(0)
+    planes = generator.normal(size=(6, 7, 5, 2)).astype(np.float32) * (1, 1000) + (0, 5000)
+    nibabel.save(nibabel.Nifti1Image(planes.astype(np.float32), np.diag([2.0, 2, 3, 1])), tmp_path / "both.nii.gz")
+    for number, name in enumerate(("1_t1", "2_t2")):
+        # The second is stored with its axes another way round, on the same grid.
+        image = nibabel.Nifti1Image(planes[..., number].astype(np.float32), np.diag([2.0, 2, 3, 1]))
+        image = image.as_reoriented([[1, -1], [0, 1], [2, 1]]) if number else image
+        (tmp_path / "each").mkdir(exist_ok=True)
+        nibabel.save(image, tmp_path / "each" / f"{name}.nii.gz")
+    how = Preprocess(input_shape=(5, 7, 6), channels=2, intensity="zscore")
+    found = images.preprocess(images.load_image([tmp_path / "both.nii.gz"], how), how)
+    assert found.shape == (2, 5, 7, 6)
+    np.testing.assert_allclose(found.mean((1, 2, 3)), 0, atol=1e-4)
+    np.testing.assert_allclose(found.std((1, 2, 3)), 1, atol=1e-2)
+    files = input_files(tmp_path / "each")
+    np.testing.assert_array_equal(images.preprocess(images.load_image(files, how), how), found)
+    one = Preprocess(input_shape=(5, 7, 6), channels=1, intensity="zscore")
+    with pytest.raises(BadImage, match=r"has 2 channel\(s\) where the model takes 1"):
+        images.preprocess(images.load_image([tmp_path / "both.nii.gz"], one), one)
+    with pytest.raises(BadImage, match="give one volume a file"):
+        images.load_image(files, one)
+
+
+def test_auto_is_what_most_training_images_have(tmp_path):
+    shapes = [(40, 48, 3)] * 3 + [(40, 48)] * 2 + [(40, 48, 3), (40, 48)]
+    for number, shape in enumerate(shapes):
+        picture = np.random.default_rng(number).integers(0, 255, shape).astype(np.uint8)
+        Image.fromarray(picture).save(tmp_path / f"{number}.png")
+    rows = [{"files": [tmp_path / f"{number}.png"]} for number in range(len(shapes))]
+    found = images.settle(ANY, [images.load_image(row["files"], ANY) for row in rows])
+    assert images.whole(found) == (3, 40, 48) and images.in_colour(found) and found.intensity == "zscore"
+    assert images.whole(images.settle(ANY, [images.load_image(row["files"], ANY) for row in rows[3:5]])) == (1, 40, 48)
+    # Hounsfield units in all channels keep their scale; in one of them they do not.
+    body = np.random.default_rng(0).integers(-1000, 200, (9, 16, 16)).astype(np.int16)
+    for name, second in (("phases", body), ("pet", np.abs(body) + 4000)):
+        both = nibabel.Nifti1Image(np.stack([body, second], -1).astype(np.int16), np.eye(4))
+        nibabel.save(both, tmp_path / f"{name}.nii.gz")
+        rows = [{"files": [tmp_path / f"{name}.nii.gz"]}]
+        found = images.settle(ANY, [images.load_image(row["files"], ANY) for row in rows])
+        assert images.whole(found) == (2, 16, 16, 16) and found.intensity == (
+            "window" if name == "phases" else "zscore"
+        )
 
 
 def test_dicom_series_is_sorted_and_rescaled(tmp_path):
@@ -85,26 +149,19 @@ def test_dicom_series_is_sorted_and_rescaled(tmp_path):
         found.PixelSpacing = [0.7, 0.8]
         found.PixelData = np.full((4, 4), int(z * 2) + 1000, np.uint16).tobytes()
         pydicom.dcmwrite(tmp_path / name, found, enforce_file_format=True)
-    volume, spacing = inference.load_image([tmp_path], {})
-    assert volume[:, 0, 0].tolist() == [-10 - 24, 5 - 24, 20 - 24]
-    np.testing.assert_allclose(spacing, (7.5, 0.7, 0.8))
+    image = images.load_image(input_files(tmp_path), ANY)
+    assert channels_first(image)[0, :, 0, 0].tolist() == [-10 - 24, 5 - 24, 20 - 24]
+    np.testing.assert_allclose(spacing_dhw(image), (7.5, 0.7, 0.8), rtol=1e-6)
 
 
-def test_region_of_interest_and_constant_images():
-    volume = np.random.default_rng(0).normal(size=(10, 40, 40)).astype(np.float32)
-    region = {"roiZ": 2, "roiDepth": 4, "roiY": 5, "roiHeight": 10, "roiX": "20", "roiWidth": 10}
-    assert inference.crop(volume, region, 0.0).shape == (4, 10, 10)
-    assert inference.crop(volume, region, 0.5).shape == (8, 20, 20)
-    how = inference.Preprocess(input_shape=(4, 8, 8), intensity="zscore")
-    cut = inference.preprocess(volume, region, how)
-    assert cut.shape == (1, 4, 8, 8) and cut.dtype == np.float32
-    assert not np.allclose(cut, inference.preprocess(volume, {}, how))
+def test_constant_images_are_no_division_by_zero():
+    flat = volume.Image(np.full((40, 40, 10, 2), 3.7, np.float32), np.eye(4))
     for intensity in ("zscore", "minmax"):
-        how = inference.Preprocess(input_shape=(4, 8, 8), intensity=intensity)
-        flat = inference.preprocess(np.full((10, 40, 40), 3.7, np.float32), {}, how)
-        assert np.isfinite(flat).all() and np.ptp(flat) == 0
-    how = inference.Preprocess(input_shape=(4, 8, 8), intensity="window", window=(-100, 300))
-    window = inference.preprocess(np.full((4, 8, 8), 100, np.float32), {}, how)
+        how = Preprocess(input_shape=(4, 8, 8), channels=2, intensity=intensity)
+        found = images.preprocess(flat, how)
+        assert found.shape == (2, 4, 8, 8) and np.isfinite(found).all() and np.ptp(found) == 0
+    how = Preprocess(input_shape=(4, 8, 8), channels=1, intensity="window", window=(-100, 300))
+    window = images.preprocess(volume.Image(np.full((8, 8, 4, 1), 100, np.float32), np.eye(4)), how)
     np.testing.assert_allclose(window, 0, atol=1e-6)
 
 
@@ -123,12 +180,12 @@ def test_verify_batches_on_a_good_workspace(bench):
 
 
 BROKEN = {
-    "raises": ("image = self.seen(number)", "image = None[0]; self.seen(number)", "TypeError"),
+    "raises": ("return images.preprocess(", "None[0]; return images.preprocess(", "TypeError"),
     "nan": ('return {"image": image,', 'return {"image": image * float("nan"),', "NaN or infinity"),
     "labels": ('"labels": self.targets[number]}', '"labels": self.targets[number] + 5}', "not in the label map"),
     "keys": ('return {"image": image,', 'return {"picture": image,', "image and labels"),
-    "syntax": ("class Dataset(", "class Dataset((", "SyntaxError"),
-    "leak": ('if row["split"] == split]', "]", "patients on both sides"),
+    "syntax": ("class Cases(", "class Cases((", "SyntaxError"),
+    "leak": ('if row["split"] == split], cache)', "], cache)", "patients on both sides"),
     "blank": ('return {"image": image,', 'print("noise"); return {"image": image * 0,', None),
 }
 
@@ -138,7 +195,7 @@ def test_verify_batches_on_a_broken_dataset(bench, fault):
     old, new, expected = BROKEN[fault]
     bench.scans(8, (32, 32))
     bench.write()
-    path = bench.workspace / "dataset.py"
+    path = bench.workspace / "data.py"
     assert path.read_text().count(old) == 1
     bench.configure(flip_axes=[], rotate_degrees=0, scale=0, shift=0, brightness=0, noise=0)
     path.write_text(path.read_text().replace(old, new))
@@ -148,4 +205,4 @@ def test_verify_batches_on_a_broken_dataset(bench, fault):
         return
     assert not facts["ok"] and any(expected in error for error in facts["errors"]), facts["errors"]
     if fault in ("raises", "syntax"):
-        assert any("(dataset.py:" in error for error in facts["errors"])
+        assert any("(data.py:" in error for error in facts["errors"])

@@ -1,60 +1,36 @@
 """Backbones, losses, weights to begin with, sampling, augmentation and metrics of the diagnosis template."""
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from shared.trainkit.exported.imaging.backbones import BackboneConfig, make_encoder, map_of
-from shared.trainkit.exported.imaging.inference import Preprocess
-from shared.trainkit.images import augment
-from shared.trainkit.images.pretrained import load_into
-from shared.trainkit.images.sampling import balanced
-from shared.trainkit.images.settings import Augmentation
-
-TEMPLATE = Path(__file__).parents[2] / "templates" / "diagnosis"
+from tests.templates.conftest import modules
 
 pytestmark = pytest.mark.timeout(900)
+ours = modules("diagnosis", "augment", "config", "data", "images", "metrics", "model", "networks", "pretrained")
+Model, Preprocess, Augmentation = ours.config.Model, ours.config.Preprocess, ours.config.Augmentation
+make_encoder, map_of, load_into = ours.networks.make_encoder, ours.networks.map_of, ours.pretrained.load_into
 
 
-def module(name):
-    """Of the template, under a name that no other template's module has."""
-    spec = importlib.util.spec_from_file_location(f"diagnosis_{name}", TEMPLATE / f"{name}.py")
-    sys.modules[spec.name] = found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-@pytest.fixture(scope="module")
-def model():
-    return module("model")
-
-
-@pytest.fixture(scope="module")
-def metrics():
-    return module("metrics")
-
-
-def built(model, shape, classes, backbone="resnet10", loss=None, multi_label=False, weights=None, **more):
+def built(shape, classes, backbone="resnet10", loss=None, multi_label=False, weights=None, channels=1, **more):
     torch.manual_seed(0)
-    config = SimpleNamespace(
-        preprocess=Preprocess(input_shape=shape),
-        model=model.ModelConfig(backbone=backbone, **{"width": 8, "dropout": 0.0, **more}),
-        loss=loss or model.LossConfig(),
+    config = ours.config.Config(
+        preprocess=Preprocess(input_shape=shape, channels=channels, views=1),
+        model=Model(backbone=backbone, **{"width": 8, "dropout": 0.0, **more}),
+        loss=loss or ours.config.Loss(),
         multi_label=multi_label,
     )
-    return model.build(config, classes, weights)
+    return ours.model.build(config, classes, weights)
 
 
 @pytest.mark.parametrize("shape", [(32, 32), (32, 32, 32)], ids=["2d", "3d"])
 @pytest.mark.parametrize("backbone", ["resnet18", "resnet50", "densenet121", "efficientnet-b0", "vit", "swinunetr"])
-def test_every_backbone_learns_from_its_image(model, backbone, shape):
-    network = built(model, shape, 3, backbone, model.LossConfig(name="focal"), weights=[1.0, 2.0, 0.5], width=4)
-    answer = network(torch.randn(2, 1, *shape), torch.tensor([0, 2]))
+def test_every_backbone_learns_from_its_image(backbone, shape):
+    loss = ours.config.Loss(name="focal")
+    network = built(shape, 3, backbone, loss, weights=[1.0, 2.0, 0.5], channels=2, width=4)
+    answer = network(torch.randn(2, 2, *shape), torch.tensor([0, 2]))
     assert answer["logits"].shape == (2, 3)
     answer["loss"].backward()
     first = next(weight for weight in network.encoder.parameters())
@@ -63,8 +39,8 @@ def test_every_backbone_learns_from_its_image(model, backbone, shape):
 
 @pytest.mark.parametrize("backbone", ["resnet18", "densenet121", "efficientnet-b0"])
 @pytest.mark.parametrize("norm", ["group", "batch"])
-def test_the_norm_asked_for_is_everywhere(model, backbone, norm):
-    network = built(model, (32, 32), 2, backbone, norm=norm)
+def test_the_norm_asked_for_is_everywhere(backbone, norm):
+    network = built((32, 32), 2, backbone, norm=norm)
     kinds = {type(part).__name__ for part in network.modules() if "Norm" in type(part).__name__}
     assert kinds == {"GroupNorm" if norm == "group" else "BatchNorm2d"}
 
@@ -79,24 +55,24 @@ def test_the_norm_asked_for_is_everywhere(model, backbone, norm):
 )
 def test_a_shape_that_does_not_suit_is_refused_with_one_that_does(backbone, shape, advice):
     with pytest.raises(ValueError, match=advice):
-        make_encoder(BackboneConfig(backbone=backbone, width=4), shape)
+        make_encoder(Model(backbone=backbone, width=4), shape)
 
 
 def test_maps_keep_an_axis_that_is_short_and_as_many_places_as_asked_for():
-    slices = make_encoder(BackboneConfig(width=4), (6, 64, 64))
+    slices = make_encoder(Model(width=4), (6, 64, 64))
     assert slices(torch.randn(1, 1, 6, 64, 64)).shape == (1, 32, 3, 4, 4)
-    assert map_of(make_encoder(BackboneConfig(width=4), (64, 64), places=64), (64, 64)) == (32, 64)
-    assert map_of(make_encoder(BackboneConfig("vit", 4), (16, 64, 128)), (16, 64, 128)) == (48, 4 * 8 * 8)
+    assert map_of(make_encoder(Model(width=4), (64, 64), 3, places=64), (64, 64), 3) == (32, 64)
+    assert map_of(make_encoder(Model(backbone="vit", width=4), (16, 64, 128)), (16, 64, 128)) == (48, 4 * 8 * 8)
 
 
-def test_losses_agree_with_figures_by_hand(model):
+def test_losses_agree_with_figures_by_hand():
     logits, labels = torch.tensor([[2.0, -1.0], [0.5, 0.0]]), torch.tensor([[1, 0], [0, 1]])
     chance = logits.sigmoid().double().numpy()
     truth = labels.numpy()
 
     def loss(**how):
-        network = built(model, (16, 16), 2, loss=model.LossConfig(**how), multi_label=True)
-        return float(network.compute_loss(logits, labels))
+        network = built((16, 16), 2, loss=ours.config.Loss(**how), multi_label=True)
+        return float(network.loss(logits, labels))
 
     entropy = -np.log(np.where(truth == 1, chance, 1 - chance))
     assert loss(name="auto") == pytest.approx(entropy.mean())
@@ -111,21 +87,21 @@ def test_losses_agree_with_figures_by_hand(model):
     assert loss(name="asymmetric", margin=0.3) == pytest.approx(ridnik.mean())
     for several, name in ((True, "cross_entropy"), (False, "bce"), (False, "asymmetric")):
         with pytest.raises(ValueError, match=f"loss.name {name} is for"):
-            built(model, (16, 16), 2, loss=model.LossConfig(name=name), multi_label=several)
+            built((16, 16), 2, loss=ours.config.Loss(name=name), multi_label=several)
 
 
 @pytest.mark.parametrize("kind", ["safetensors", "pt"])
-def test_weights_to_begin_with_are_taken_where_they_fit(model, tmp_path, kind):
+def test_weights_to_begin_with_are_taken_where_they_fit(tmp_path, kind):
     import safetensors.torch
 
-    given = built(model, (32, 32), 5)
+    given = built((32, 32), 5)
     path = tmp_path / f"weights.{kind}"
     tensors = {f"module.{name}": value for name, value in given.state_dict().items()}
     if kind == "pt":
         torch.save({"epoch": 3, "state_dict": tensors}, path)
     else:
         safetensors.torch.save_file(tensors, path)
-    network = built(model, (64, 64), 2, backbone="resnet18")
+    network = built((64, 64), 2, backbone="resnet18")
     before = network.encoder.layer1[1].conv1.weight.clone()
     told = load_into(network.encoder, path)
     assert torch.equal(network.encoder.layer1[0].conv1.weight, given.encoder.layer1[0].conv1.weight)
@@ -136,25 +112,52 @@ def test_weights_to_begin_with_are_taken_where_they_fit(model, tmp_path, kind):
     assert told == f"{len(taken)} of the backbone's {len(counted)} tensors are taken from weights.{kind}"
     for other in ({"width": 16}, {"backbone": "vit"}):
         with pytest.raises(ValueError, match=r"another network's\nset backbone, width"):
-            load_into(built(model, (64, 64), 2, **other).encoder, path)
+            load_into(built((64, 64), 2, **other).encoder, path)
 
 
-def test_a_file_that_would_run_code_is_refused(model, tmp_path):
+@pytest.mark.parametrize(("given", "wanted"), [(3, 1), (1, 3), (3, 3), (3, 2)])
+@pytest.mark.parametrize("backbone", ["resnet10", "densenet121", "vit"])
+def test_weights_of_other_channels_answer_alike_to_equal_channels(tmp_path, backbone, given, wanted):
+    old = make_encoder(Model(backbone=backbone, width=4), (32, 32), given).eval()
+    torch.save({f"backbone.{name}": value for name, value in old.state_dict().items()}, tmp_path / "old.pt")
+    new = make_encoder(Model(backbone=backbone, width=4), (32, 32), wanted).eval()
+    told = load_into(new, tmp_path / "old.pt").split()
+    image = torch.randn(2, 1, 32, 32)
+    if given == 1:
+        torch.testing.assert_close(new(image.expand(-1, wanted, -1, -1)), old(image), rtol=1e-3, atol=1e-4)
+    else:
+        seen = new(image.expand(-1, wanted, -1, -1))
+        torch.testing.assert_close(seen, old(image.expand(-1, given, -1, -1)), rtol=1e-3, atol=1e-4)
+    assert told[0] == told[4], "all of them"
+
+
+def test_channels_are_augmented_alike_and_keep_what_tells_them_apart():
+    how = Preprocess(input_shape=(24, 32), channels=3, intensity="zscore")
+    wanted = ours.augment.settle(Augmentation(modality="xray", probability=1, noise=0), how, sided=False)
+    view = torch.rand(24, 32)
+    torch.manual_seed(0)
+    found = ours.augment.Augment(wanted, (3, 24, 32))(torch.stack([view, view, view, *torch.zeros(3, 24, 32)])[None])[0]
+    assert found.shape == (6, 24, 32) and not torch.equal(found[0], view) and not found[3:].any()
+    torch.testing.assert_close(found[1], found[0])
+    torch.testing.assert_close(found[2], found[0])
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path):
     class Evil:
         def __reduce__(self):
             return (Path.touch, (tmp_path / "owned",))
 
     torch.save({"state_dict": Evil()}, tmp_path / "evil.pt")
     with pytest.raises(ValueError, match=r"evil\.pt cannot be read .*\n.*weights_only"):
-        load_into(built(model, (32, 32), 2).encoder, tmp_path / "evil.pt")
+        load_into(built((32, 32), 2).encoder, tmp_path / "evil.pt")
     assert not (tmp_path / "owned").exists()
     with pytest.raises(ValueError, match="does not exist"):
-        load_into(built(model, (32, 32), 2).encoder, tmp_path / "absent.pt")
+        load_into(built((32, 32), 2).encoder, tmp_path / "absent.pt")
 
 
 def test_balanced_sampling_draws_every_class_as_often():
     single = torch.nn.functional.one_hot(torch.tensor([0] * 900 + [1] * 90 + [2] * 10), 3)
-    sampler = balanced(single, seed=0)
+    sampler = ours.data.Balanced(single, seed=0)
     first, again = list(sampler), list(sampler)
     assert first == again and len(first) == len(sampler) == 1000
     counts = single[first].sum(0)
@@ -163,65 +166,59 @@ def test_balanced_sampling_draws_every_class_as_often():
     assert list(sampler) != first
     several = torch.zeros(1000, 2)
     several[:20, 0] = several[10:400, 1] = 1
-    drawn = several[list(balanced(several, seed=0))]
+    drawn = several[list(ours.data.Balanced(several, seed=0))]
     # The rare label, the frequent one, and no label at all.
     assert drawn[:, 0].mean() > 0.25 and (drawn.sum(1) == 0).double().mean() == pytest.approx(1 / 3, abs=0.07)
 
 
 def test_modality_settles_what_stands_on_auto():
-    def settled(rows, how, **more):
-        wanted = Augmentation(**more)
-        rows = [{"attributes": attributes} for attributes in rows]
-        return augment.settle(wanted, rows, how, sided=False)
-
     hu = Preprocess(input_shape=(8, 32, 32), intensity="window", window=(-800.0, 400.0))
     plain = Preprocess(input_shape=(8, 32, 32), intensity="zscore")
-    found = settled([{}, {}], hu)
+    found = ours.augment.settle(Augmentation(), hu, sided=False)
     assert (found.modality, found.brightness, found.gamma, found.flip_axes) == ("ct", 0.01, 0, ("W",))
-    found = settled([{"Modality": "MR"}, {"modality": "mri"}], plain, gamma=0)
-    assert (found.modality, found.gamma, found.bias_field) == ("other", 0, 0), "two names are not one"
-    found = settled([{"Modality": "MRI"}, {"modality": "mri"}], plain, gamma=0)
+    assert ours.augment.settle(Augmentation(), plain, sided=False).modality == "other"
+    found = ours.augment.settle(Augmentation(modality="mr", gamma=0), plain, sided=False)
     assert (found.modality, found.gamma, found.bias_field) == ("mr", 0, 0.3)
-    assert settled([{"modality": "DX"}], plain).modality == "xray"
-    assert augment.settle(found, [], plain, sided=True) == found, "what is settled stays"
+    assert ours.augment.settle(found, plain, sided=True) == found, "what is settled stays"
 
 
 @pytest.mark.parametrize("shape", [(24, 32), (8, 24, 32)], ids=["2d", "3d"])
 @pytest.mark.parametrize("modality", ["ct", "mr", "ultrasound"])
 def test_augmented_images_stay_images(shape, modality):
     how = Preprocess(input_shape=shape, intensity="zscore")
-    wanted = augment.settle(Augmentation(modality=modality, probability=1), [], how, sided=False)
+    wanted = ours.augment.settle(Augmentation(modality=modality, probability=1), how, sided=False)
     view = torch.zeros(shape)
     view[..., 8:16, 8:20] = 1
     torch.manual_seed(0)
-    made = augment.make(wanted, shape)
-    found = made(torch.stack([view, torch.zeros(shape)]))
+    made = ours.augment.Augment(wanted, (1, *shape))
+    found = made(torch.stack([view, torch.zeros(shape)])[None])[0]
     assert found.shape == (2, *shape) and torch.isfinite(found).all()
     assert not torch.equal(found[0], view) and not found[1].any(), "a view that is not there stays so"
     assert np.corrcoef(found[0].flatten(), view.flatten())[0, 1] > 0.2
     torch.manual_seed(0)
-    assert torch.equal(made(torch.stack([view, torch.zeros(shape)])), found)
+    assert torch.equal(made(torch.stack([view, torch.zeros(shape)])[None])[0], found)
     off = {key: 0 for key in ("rotate_degrees", "scale", "shift", "brightness", "gamma", "bias_field", "noise")}
-    assert augment.make(Augmentation(flip_axes=(), **off), shape) is None
+    still = ours.augment.Augment(Augmentation(modality="other", flip_axes=(), **off), (1, *shape))
+    assert torch.equal(still(view[None, None]), view[None, None]) and "nothing" in repr(still)
 
 
-def test_scans_of_one_patient_are_one_case_by_patient(metrics):
+def test_scans_of_one_patient_are_one_case_by_patient():
     # Each patient's mean is on the right side of the others, single scans are not.
     logits = np.array([[0, 3.0], [0, -1.0], [0, 0.5], [0, -3.0]])
     labels, patients = np.array([1, 1, 0, 0]), ["a", "a", "b", "b"]
-    found = metrics.scores(logits, labels, False, patients)
+    found = ours.metrics.scores(logits, labels, False, patients)
     assert found["auc_macro"] == pytest.approx(0.75) and found["auc_macro_by_patient"] == 1
-    alone = metrics.scores(logits, labels, False)
+    alone = ours.metrics.scores(logits, labels, False)
     assert alone["auc_macro_by_patient"] == alone["auc_macro"]
     # Scans of one patient that differ in their label are no one case.
-    apart = metrics.scores(logits, labels, False, ["a", "a", "a", "b"])
+    apart = ours.metrics.scores(logits, labels, False, ["a", "a", "a", "b"])
     assert apart["auc_macro_by_patient"] == pytest.approx(0.5)
 
 
-def test_labels_without_both_sides_are_left_out_of_the_mean(metrics):
+def test_labels_without_both_sides_are_left_out_of_the_mean():
     logits = np.array([[2.0, 1.0, -1.0], [-2.0, 1.0, -0.1], [1.0, 1.0, 3.0]])
     labels = np.array([[1, 0, 0], [0, 0, 1], [1, 0, 1]])
-    assert metrics.auc_by_class(logits, labels, True) == [1.0, None, 1.0]
-    found = metrics.scores(logits, labels, True)
+    assert ours.metrics.auc_by_class(logits, labels, True) == [1.0, None, 1.0]
+    found = ours.metrics.scores(logits, labels, True)
     assert found["auc_macro"] == 1 and found["balanced_accuracy"] == pytest.approx((1 + 0.75) / 2)
-    assert metrics.scores(logits[:1], labels[:1], True)["auc_macro"] is None
+    assert ours.metrics.scores(logits[:1], labels[:1], True)["auc_macro"] is None

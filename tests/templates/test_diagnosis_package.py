@@ -97,14 +97,14 @@ def test_verify_package_on_a_good_and_on_broken_packages(trained_3d, tmp_path):
     (blind / "predict.py").write_text(script.replace("self.network(batch)", "self.network(batch * 0)"))
     facts = trained_3d.probe("verify_package", "--package", "blind", "--index", "train_index.jsonl")
     assert facts["checksums_hold"] is False and not facts["ok"]
-    from shared.trainkit.package import checksums
+    from shared.training.package import checksums
 
     (blind / "SHA256SUMS").write_text(checksums(blind))
     sample = str(trained_3d.data / "s000")
     facts = trained_3d.probe("verify_package", "--package", "blind", "--sample", sample)
     assert facts["checksums_hold"] is True and facts["output_follows_image"] is False and not facts["ok"]
 
-    (blind / "model.py").write_text("import shared.trainkit\n" + (blind / "model.py").read_text())
+    (blind / "model.py").write_text("import shared.training\n" + (blind / "model.py").read_text())
     facts = trained_3d.probe("verify_package", "--package", "blind", "--sample", sample)
     assert facts["imports_of_ours"] == ["model.py: import shared"]
     facts = trained_3d.probe("verify_package", "--package", "absent", "--sample", sample)

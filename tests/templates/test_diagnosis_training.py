@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from shared.contracts.training import JobProgress
-from shared.trainkit.checkpoints import pick_checkpoint
-from shared.trainkit.exported import CLI, IMAGING
-from shared.trainkit.package import OURS, checksum_faults, exported_texts
+from shared.training.checkpoints import pick_checkpoint
+from shared.training.imports import needed
+from shared.training.package import checksum_faults
+from tests.templates.conftest import modules
 
 # A training is some seconds of work; on a machine that many share it took minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -24,6 +25,11 @@ PACKAGE = {
     "predict.py",
     "imaging",
     "model.py",
+    "data.py",
+    "images.py",
+    "augment.py",
+    "networks.py",
+    "resnet.py",
     "metadata.json",
     "environment.txt",
     "MODEL_CARD.md",
@@ -92,11 +98,10 @@ def test_2d_with_several_labels_from_weights_that_are_there(bench, predict, tmp_
     """Asymmetric loss, balanced sampling, bf16; the encoder begins with tensors of another training."""
     import torch
 
-    from shared.trainkit.exported.imaging.backbones import BackboneConfig, make_encoder
-
+    template = modules("diagnosis", "config", "networks")
     bench.scans(36, (48, 40), ("plain", "left", "right"))
     several(bench)
-    given = make_encoder(BackboneConfig(width=8), (48, 40))
+    given = template.networks.make_encoder(template.config.Model(width=8), (48, 40))
     torch.save({f"encoder.{name}": value for name, value in given.state_dict().items()}, bench.workspace / "old.pt")
     bench.configure(epochs=12, width=8, weights="old.pt", name="asymmetric", sampling="balanced", patience=0)
     bench.configure(train_seconds=None, modality="xray")
@@ -176,7 +181,7 @@ def test_template_imports_are_all_real():
     import importlib.util
 
     folder = Path(__file__).parents[2] / "templates" / "diagnosis"
-    own = {path.stem for path in folder.glob("*.py")} | {CLI.stem, IMAGING.name}
+    own = {path.stem for path in folder.glob("*.py")} | {"shared"}
     for path in folder.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             roots = []
@@ -188,8 +193,8 @@ def test_template_imports_are_all_real():
                 assert root in own or root in sys.stdlib_module_names or importlib.util.find_spec(root), (path, root)
 
 
-def test_exported_files_import_nothing_of_ours():
-    folder = Path(__file__).parents[2] / "templates" / "diagnosis"
-    texts = exported_texts([folder / "predict.py", folder / "model.py", CLI, IMAGING])
-    assert {"predict.py", "model.py", "package_cli.py", "imaging/readers.py"} <= set(texts)
-    assert [name for name, text in texts.items() if OURS.search(text)] == []
+def test_a_package_gets_what_predict_imports_and_nothing_of_training():
+    found = needed(Path(__file__).parents[2] / "templates" / "diagnosis" / "predict.py")
+    own = {name for name in found.files if "/" not in name}
+    assert own == {name for name in PACKAGE if name.endswith(".py")}
+    assert "imaging/volume.py" in found.files and {"torch", "monai", "nibabel"} <= found.distributions

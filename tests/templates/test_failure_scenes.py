@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.trainkit.failures import Ended, Known, diagnose, named
-from shared.trainkit.failures.catalogue import DIRECTIONS, SIGNS
-from shared.trainkit.progress import read_progress
+from shared.training.failures import Ended, Known, diagnose, named
+from shared.training.failures.catalogue import DIRECTIONS, SIGNS
+from shared.training.progress import read_progress
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -37,7 +37,7 @@ NAMES = {
     "labels_as_places": "labels: a value of 28 met 3 places",
     "labels_with_gaps": "labels: nnU-Net wants the label values",
     "labels_unknown": "labels: a mask holds values",
-    "labels_in_our_words": "labels: a mask holds values",
+    "labels_in_our_words": "data: 1 of the samples",
     "geometry_of_shape": "geometry: a mask and its image differ in their Shape",
     "geometry_of_spacing": "geometry: a mask and its image differ in their Spacing",
     "geometry_of_origin": "geometry: a mask and its image differ in their Affine",

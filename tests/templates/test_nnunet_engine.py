@@ -1,4 +1,4 @@
-"""The nnU-Net engine of the segmentation template: its planner and trainer, our split, time, checkpoints and grid."""
+"""The nnU-Net template: its planner and trainer, our split, time, checkpoints and grid."""
 
 import json
 import re
@@ -14,18 +14,25 @@ import torch
 from PIL import Image
 
 from shared.contracts.training import JobProgress
-from shared.trainkit.exported.segmenter import masks, readers
-from shared.trainkit.exported.segmenter.nnunet import NnunetEngine
-from shared.trainkit.package import checksum_faults
-from shared.trainkit.segmentation.nnunet_data import case_name, may_link
+from shared.imaging import case as images
+from shared.imaging.volume import channels_first, spacing_dhw
+from shared.training.package import checksum_faults
+from shared.training.saved import fault
 from tests.templates.forked import wait_for
-from tests.templates.segbench import ORIENTATIONS, SegBench, bright_blocks, killed_anywhere, overlays, torn_after
+from tests.templates.segbench import (
+    ORIENTATIONS,
+    SegBench,
+    bright_blocks,
+    killed_anywhere,
+    modules,
+    overlays,
+    torn_after,
+)
 
 pytestmark = pytest.mark.timeout(1800)
 
 VALUES = {"organ": 3, "vessel": 28}
 CONFIG: dict[str, Any] = {
-    "engine": "nnunet",
     "nnunet": {"epochs": 3, "iterations": 3, "memory_gb": 0.03, "features": 4, "save_seconds": 0},
     "training": {"train_seconds": None},
 }
@@ -35,7 +42,7 @@ class Scans(SegBench):
     """Six oblique scans of different orientation; only four have both structures in training."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "organ_segmentation")
+        super().__init__(folder, "nnunet")
         self.values, self.names = VALUES, list(VALUES)
         self.rows = [self.scan(number) for number in range(6)]
         self.configure()
@@ -69,14 +76,6 @@ class Scans(SegBench):
 
 def epoch_of(checkpoint: Path) -> int:
     return int(torch.load(checkpoint / "state.pt", weights_only=True)["epoch"])
-
-
-def fault(checkpoint: Path) -> str | None:
-    try:
-        epoch_of(checkpoint)
-    except Exception as error:
-        return repr(error)
-    return None
 
 
 def affine(number: int) -> np.ndarray:
@@ -180,6 +179,31 @@ def test_package_keeps_grid_and_values_and_has_the_stated_dice(trained: Scans, t
     assert np.mean(scores) == pytest.approx(trained.note("metrics.json")["metrics"]["dice"], abs=2e-3)
 
 
+def test_the_probe_runs_what_trains_and_an_edited_plan_is_followed(tmp_path: Path) -> None:
+    """Batches, network and loss are the trainer's own, on the plan that stands in the workspace."""
+    bench = Scans(tmp_path)
+    done = bench.run("train.py", "--config", "config.yaml", "--plan")
+    assert done.returncode == 0 and not (bench.workspace / "package").exists(), done.stdout + done.stderr
+    plans = bench.note("plans.json")
+    planned = plans["configurations"]["3d_fullres"]["patch_size"]
+    plans["configurations"]["3d_fullres"] |= {"patch_size": [16, 16, 16], "batch_size": 3}
+    assert planned != [16, 16, 16]
+    (bench.workspace / "plans.json").write_text(json.dumps(plans))
+    facts = bench.probe("verify_batches", "--folder", "/workspace", "--config", "config.yaml")
+    assert facts["ok"], facts
+    assert facts["batches"]["train"]["shape"] == [4, 1, 16, 16, 16] == facts["batches"]["val"]["shape"]
+    assert facts["forward"]["logits_shape"] == [4, 3, 16, 16, 16] and facts["forward"]["gradients"]
+    assert facts["counts"] == {"train": 4, "val": 2} and facts["batches"]["train"]["labels"]["organ"] > 0
+    assert not (bench.workspace / "package").exists() and bench.note("plans.json") == plans
+    bench.configure(epochs=1)
+    done = bench.train()
+    assert done.returncode == 0 and "plans.json was edited and is followed" in done.stdout, done.stdout + done.stderr
+    assert bench.metrics()["input_shape"] == [1, 16, 16, 16] and bench.note("package/config.json")["plans"] == plans
+    (bench.data / "s1_mask.nii.gz").write_bytes((bench.data / "s0_mask.nii.gz").read_bytes())
+    facts = bench.probe("verify_batches", "--folder", "/workspace", "--config", "config.yaml")
+    assert set(facts["bad_samples"]) == {"s1"}, facts
+
+
 def test_checkpoints_of_another_training_are_refused(trained: Scans) -> None:
     before, figures = trained.names_saved(), trained.note("metrics.json")
     trained.configure(learning_rate=0.02)
@@ -247,6 +271,8 @@ def test_pictures_are_two_dimensional_in_the_fold_that_was_asked_for_and_sigterm
     assert config["configuration"] == "2d" and config["plans"]["image_reader_writer"] == "NaturalImage2DIO"
     (fold,) = bench.note("cache/nnunet/preprocessed/Dataset001_structures/splits_final.json")
     raw = bench.workspace / "cache/nnunet/raw/Dataset001_structures/imagesTr"
+    with modules("nnunet", "cases") as template:
+        case_name = template.cases.case_name
     whose = {case_name(row): row["patient"] for row in bench.rows}
     assert len(list(raw.iterdir())) == 6 and len(fold["train"]) == 4 and len(fold["val"]) == 2
     assert len({whose[name] for name in fold["val"]}) == 1
@@ -264,10 +290,10 @@ def test_training_and_prediction_see_an_image_alike_and_masks_overlay_it(trained
     from nnunetv2.imageio.nibabel_reader_writer import NibabelIOWithReorient
 
     path, image, grid = bright_blocks(tmp_path, name)
-    scan = readers.load_scan([path])
+    scan = images.load_image([path])
     seen, about = NibabelIOWithReorient().read_images([str(path)])
-    np.testing.assert_array_equal(seen, scan.grid.turn(scan.data))
-    np.testing.assert_allclose(about["spacing"], scan.grid.spacing, rtol=1e-5)
+    np.testing.assert_array_equal(seen, channels_first(scan))
+    np.testing.assert_allclose(about["spacing"], spacing_dhw(scan), rtol=1e-5)
 
     # Half way between the levels, as nnU-Net normalises them.
     low, high = (np.array([-25, 75]) - image.mean()) / image.std()
@@ -277,9 +303,11 @@ def test_training_and_prediction_see_an_image_alike_and_masks_overlay_it(trained
             [0 * voxels, 40 * (voxels - low), 40 * (voxels - low) + 40 * (voxels - high)], 1
         )
 
-    found, chances = NnunetEngine(trained.note("package/config.json"), fill, "cpu").segment(scan, True)
+    with modules("nnunet", "predict") as template:
+        engine = template.predict.Engine(trained.note("package/config.json"), fill, "cpu")
+    found, chances = engine.segment(scan, True)
     values = np.array([0, 3, 28])[found]
-    mask = nibabel.load(tmp_path / masks.write_mask(scan, values, tmp_path, "mask"))
+    mask = nibabel.load(tmp_path / images.write_mask(scan, values, tmp_path, "mask"))
     overlays(mask, image, grid, {3: 50, 28: 100})
     assert chances is not None and chances.shape == image.shape
     assert (chances[found == 0] < 0.67).all() and (chances[found > 0] > 0.49).all()
@@ -294,6 +322,8 @@ def test_headers_that_contradict_themselves_are_not_linked(tmp_path: Path) -> No
     close = nibabel.Nifti1Image(np.ones((4, 5, 6), np.int16), np.diag([2.0, 2.0, 3.0001, 1.0]))
     nibabel.save(close, tmp_path / "c.nii.gz")
     assert nibabel.load(tmp_path / "b.nii.gz").header.get_zooms()[2] == 5
+    with modules("nnunet", "cases") as template:
+        may_link = template.cases.may_link
     for names, wanted in (("a", True), ("b", False), ("c", True), ("aa", True), ("ac", False)):
         files = [tmp_path / f"{name}.nii.gz" for name in names]
-        assert may_link(readers.load_scan(files), files) is wanted, names
+        assert may_link(images.load_image(files), files) is wanted, names

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shared.trainkit.package import checksum_faults
-from shared.trainkit.segmentation import metrics
+from shared.training import dice
+from shared.training.package import checksum_faults
 from tests.templates import segbench
 from tests.templates.segbench import LESIONS, SegBench
 
@@ -18,10 +18,8 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module", params=[3, 2], ids=["3D", "2D"])
 def trained(request, tmp_path_factory) -> SegBench:
-    bench = segbench.lesions(tmp_path_factory.mktemp("lesions"), request.param)
+    bench = segbench.lesions(tmp_path_factory.mktemp("lesions"), request.param, "nnunet")
     bench.settings(
-        engine="nnunet",
-        score_map=True,
         nnunet={"epochs": 2, "iterations": 4, "memory_gb": 0.03, "features": 4, "learning_rate": 0.05},
         training={"train_seconds": None},
     )
@@ -42,14 +40,16 @@ def as_classes(mask: np.ndarray, values: dict[str, int]) -> np.ndarray:
 
 def test_lesions_and_healthy_images_are_trained_on_and_measured(trained: SegBench) -> None:
     told = trained.metrics()
-    assert told["engine"] == "nnunet" and told["epochs"] == 2 and told["samples"] == {"train": 5, "val": 3}
+    assert (
+        told["network"].startswith("nnU-Net v2") and told["epochs"] == 2 and told["samples"] == {"train": 5, "val": 3}
+    )
     names = {f"dice {name}" for name in trained.names}
     assert set(told["metrics"]) == {"dice", "dice_lesion", "dice_healthy", *names}
     assert told["metrics"]["dice_healthy"] in (0, 1)
     package = trained.workspace / "package"
     assert checksum_faults(package) == []
     config = json.loads((package / "config.json").read_text())
-    assert config["task"] == "anomaly_detection" and config["engine"] == "nnunet" and config["score_map"] is True
+    assert config["task"] == "anomaly_detection" and config["score_map"] is True
     flat = "nodule" in trained.values
     assert config["configuration"] == ("2d" if flat else "3d_fullres")
     assert len(config["dataset"]["channel_names"]) == (1 if flat else 2)
@@ -82,8 +82,8 @@ def test_masks_and_score_maps_lie_on_the_grids_of_their_images(trained: SegBench
             image = nibabel.load(inputs[0] / "0_t1.nii.gz")
             for answer in (case["mask"], case["score"]):
                 np.testing.assert_allclose(nibabel.load(tmp_path / "out" / answer).affine, image.affine, atol=1e-5)
-        scores.append(metrics.score_case(as_classes(mask, values), as_classes(truth, values), len(values)))
+        scores.append(dice.score_case(as_classes(mask, values), as_classes(truth, values), len(values)))
     # What the package finds is what was measured.
-    again = metrics.summary(scores, list(values))
+    again = dice.summary(scores, list(values))
     for name, value in trained.metrics()["metrics"].items():
         assert again[name] == (None if value is None else pytest.approx(value, abs=2e-3)), name

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from services.tool_runner.packs import pack_samples
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
-from shared.contracts.data import DatasetLocked, IndexRow, LeakageReport, PackList, ViewManifest
+from shared.contracts.data import CaseList, ViewManifest
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.training import JobFinished, JobSpec
 from shared.settings import Settings
 from shared.store import Store
+from tests.cases import dataset_facts, locked, prepared, row, store_cases
 from tests.templates import segbench
 from tests.templates.conftest import ROOT
 
@@ -30,35 +30,25 @@ DRIVER = ROOT / "tests/runner/job_driver.py"
 def command() -> tuple[str, ...]:
     """With processes of its own to augment, which small machines are spared else."""
     small = {"epochs": 1, "iterations": 2, "memory_gb": 0.03, "features": 4, "workers": 2}
-    config = {"engine": "nnunet", "nnunet": small, "training": {"train_seconds": None}}
-    copy, write = 'cp -r "$M3_TEMPLATES"/anomaly_detection/. .', f"echo '{json.dumps(config)}' > config.yaml"
+    config = {**segbench.NNUNET_LESIONS, "nnunet": small, "training": {"train_seconds": None}}
+    copy, write = 'cp -r "$M3_TEMPLATES"/nnunet/. .', f"echo '{json.dumps(config)}' > config.yaml"
     return ("bash", "-c", f"{copy} && {write} && exec bash train.sh")
 
 
-def rows_of(bench: segbench.SegBench) -> list[IndexRow]:
-    """s5 is the test set."""
-    fields = ("sample_id", "patient", "files", "target")
-    return [
-        IndexRow(**{key: row[key] for key in fields}, split="test" if row["sample_id"] == "s5" else row["split"])
-        for row in bench.rows
-    ]
-
-
 async def begun(bus: Bus, store: Store, bench: segbench.SegBench) -> tuple[str, Ref]:
-    """A run whose training may begin, and the samples to predict."""
-    rows = rows_of(bench)
-
-    def bucket(row: IndexRow) -> str:
-        return "sealed" if row.split == "test" else "data"
-
-    packs: PackList = await asyncio.to_thread(pack_samples, bench.data, rows, store, bucket, with_targets=True)
-    seen = [row for row in rows if row.split != "test"]
-    names = {row.sample_id for row in seen}
-    view = ViewManifest(
-        rows=tuple(seen), packs=tuple(pack for pack in packs.samples if pack.sample_id in names),
-        label_names=tuple(bench.names), label_values=bench.values, task="anomaly_detection", dimensions=3,
-    )  # fmt: skip
-    sealed = PackList(samples=tuple(pack for pack in packs.samples if pack.sample_id not in names))
+    """A run whose training may begin, and the case to predict: s5."""
+    rows = [
+        row(one["sample_id"], *one["files"], split="test" if one["sample_id"] == "s5" else one["split"],
+            target=one["target"])
+        for one in bench.rows
+    ]  # fmt: skip
+    stored = await asyncio.to_thread(store_cases, store, bench.data, rows, masks=True)
+    known = dataset_facts(
+        task="anomaly_detection", label_names=tuple(bench.names), label_values=bench.values, dimensions=3
+    )
+    seen = [(one, case) for one, case in zip(rows, stored, strict=True) if one.split != "test"]
+    view = ViewManifest(rows=tuple(one for one, _ in seen), stored=tuple(case for _, case in seen), facts=known)
+    sealed = CaseList(samples=tuple(case for case in stored if case.sample_id == "s5"))
     kept = await asyncio.to_thread(store.put_bytes, "data", view.model_dump_json().encode())
     samples = await asyncio.to_thread(store.put_bytes, "sealed", sealed.model_dump_json().encode())
     run_id = new_run_id()
@@ -66,11 +56,8 @@ async def begun(bus: Bus, store: Store, bench: segbench.SegBench) -> tuple[str, 
     plan = TaskPlan(task="anomaly_detection", dataset_id="d", reason="r", dimensions=3, modality="MRI", metric="dice")
     card = DataCard(dataset_id="d", name="d", description="d")
     planned = TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card)
-    locked = DatasetLocked.make(
-        run_id=run_id, sender="scorer", cause=planned, index_sha256="i", manifest_sha256="m", view=kept,
-        leakage=LeakageReport(checks={}), locks=1, counts={}, patients={}, label_values=bench.values,
-    )  # fmt: skip
-    for event in (asked, planned, locked):
+    found = prepared(run_id, planned)
+    for event in (asked, planned, found, locked(run_id, found, view=kept, facts=known)):
         await bus.append(event)
     return run_id, samples
 
@@ -106,7 +93,11 @@ async def test_nnunet_trains_and_predicts_as_jobs(settings: Settings, bus: Bus, 
     )  # fmt: skip
     trained = await job(settings, bus, train)
     assert trained.outcome == "ok" and trained.isolation == level, trained.summary
-    assert trained.metrics["engine"] == "nnunet" and trained.metrics["samples"] == {"train": 5, "val": 2}
+    assert str(trained.metrics["network"]).startswith("nnU-Net")
+    assert trained.metrics["samples"] == {
+        "train": 5,
+        "val": 2,
+    }
     if level == "landlock":  # one prediction is enough
         return
     inputs = {"package": trained.outputs["package"], "samples": samples}

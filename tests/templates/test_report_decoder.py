@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 pytestmark = pytest.mark.timeout(900)
-NAMES = ("train", "config", "dataset", "model", "views", "words")
+NAMES = ("train", "config", "data", "model", "decoder", "words")
 
 
 @pytest.fixture
@@ -25,10 +25,11 @@ def template(tmp_path, new_bench, monkeypatch):
     monkeypatch.chdir(made.workspace)
     monkeypatch.setenv("M3_DATA", str(made.data))
     monkeypatch.syspath_prepend(str(made.workspace))
-    for name in NAMES:
+    own = [path.stem for path in made.workspace.glob("*.py")]
+    for name in own:
         sys.modules.pop(name, None)
     yield {name: importlib.import_module(name) for name in NAMES}
-    for name in NAMES:
+    for name in own:
         sys.modules.pop(name, None)
 
 
@@ -52,11 +53,11 @@ def wanted(template, tmp_path, **model):
 def test_a_local_gpt2_is_the_decoder(template, tmp_path):
     (tmp_path / "gpt2").mkdir()
     given = local_gpt2(template, tmp_path / "gpt2")
-    config = template["dataset"].resolve(wanted(template, tmp_path))
+    config = template["data"].resolve(wanted(template, tmp_path))
     assert (config.model.hidden, config.model.layers, config.model.heads, config.model.positions) == (24, 3, 2, 64)
-    train_set = template["dataset"].build(config, "train")
+    train_set = template["data"].build(config, "train")
     assert train_set.vocabulary == given.config.vocab_size, "its tokenizer is taken with it"
-    made = template["train"].Reports().model(config, train_set)
+    made = template["train"].make_network(config, train_set)
     own = made.decoder.state_dict()
     for name, tensor in given.state_dict().items():
         assert torch.equal(own[name], tensor), name
@@ -70,9 +71,9 @@ def test_a_local_gpt2_is_the_decoder(template, tmp_path):
 def test_a_folder_that_is_no_gpt2_is_named(template, tmp_path):
     (tmp_path / "gpt2").mkdir()
     with pytest.raises(ValueError, match="is no folder of a GPT-2"):
-        template["dataset"].resolve(wanted(template, tmp_path))
+        template["data"].resolve(wanted(template, tmp_path))
     local_gpt2(template, tmp_path / "gpt2")
-    config = template["dataset"].resolve(wanted(template, tmp_path))
+    config = template["data"].resolve(wanted(template, tmp_path))
     (tmp_path / "gpt2" / "model.safetensors").write_bytes(b"torn")
     with pytest.raises(ValueError, match=r"model\.safetensors cannot be read"):
-        template["train"].Reports().model(config, template["dataset"].build(config, "train"))
+        template["train"].make_network(config, template["data"].build(config, "train"))

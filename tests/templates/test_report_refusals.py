@@ -75,8 +75,8 @@ def test_every_unusable_image_is_listed(bench):
         bench,
         "4 problem(s)",
         "s0: s0.png cannot be read",
-        "nan: 256 values are NaN or infinite",
-        "four: four.nii.gz is a 4D",
+        "nan: nan.npy: 256 value(s) are NaN or infinite",
+        "four: has 3 channel(s) where the model takes 1",
         "gone: gone.png does not exist",
     )
 

@@ -13,8 +13,9 @@ import pytest
 from PIL import Image
 
 from shared.contracts.training import JobProgress
-from shared.trainkit.checkpoints import pick_checkpoint
-from shared.trainkit.package import OURS, checksum_faults, exported_texts
+from shared.training.checkpoints import pick_checkpoint
+from shared.training.imports import needed
+from shared.training.package import checksum_faults
 
 TEXTS = (
     "Findings: a bright disc on the left side. Impression: disc, left.",
@@ -31,9 +32,14 @@ PACKAGE = {
     "predict.py",
     "package_cli.py",
     "imaging",
-    "views.py",
     "words.py",
     "model.py",
+    "data.py",
+    "decoder.py",
+    "images.py",
+    "augment.py",
+    "networks.py",
+    "resnet.py",
     "tokenizer.json",
     "metadata.json",
     "environment.txt",
@@ -197,17 +203,17 @@ def test_smoke_by_command_line(tmp_path, new_bench):
     assert {item.name for item in set(bench.workspace.iterdir()) - before} <= {"__pycache__"}
 
 
-def test_template_imports_are_all_real_and_exported_files_none_of_ours():
+def test_template_imports_are_all_real_and_predict_leads_to_what_is_exported():
     import ast
     import importlib.util
 
     folder = ROOT / "templates" / "report_generation"
-    own = {path.stem for path in folder.glob("*.py")} | {"package_cli", "imaging"}
+    own = {path.stem for path in folder.glob("*.py")} | {"shared"}
     for path in folder.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
             for root in (name.partition(".")[0] for name in names):
                 assert root in own or root in sys.stdlib_module_names or importlib.util.find_spec(root), (path, root)
-    texts = exported_texts([folder / name for name in ("predict.py", "model.py", "views.py", "words.py")])
-    assert [name for name, text in texts.items() if OURS.search(text)] == []
+    exported = {name for name in needed(folder / "predict.py").files if "/" not in name}
+    assert exported == {name for name in PACKAGE if name.endswith(".py")}

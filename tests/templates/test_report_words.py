@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shared.trainkit.exported.imaging.inference import Preprocess
+from tests.templates.conftest import modules
 
 ROOT = Path(__file__).parents[2]
 REPORTS = (
@@ -20,18 +20,8 @@ REPORTS = (
 
 @pytest.fixture(scope="module")
 def template():
-    """The template's modules by name. Their names are general, so they are taken off the path again."""
-    folder = str(ROOT / "templates" / "report_generation")
-    names = ("words", "metrics", "views")
-    kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    sys.path.insert(0, folder)
-    try:
-        yield {name: importlib.import_module(name) for name in names}
-    finally:
-        sys.path.remove(folder)
-        for name in names:
-            sys.modules.pop(name, None)
-        sys.modules.update(kept)
+    """The template's modules by name."""
+    return vars(modules("report_generation", "config", "data", "metrics", "words"))
 
 
 @pytest.fixture(scope="module")
@@ -113,22 +103,28 @@ def test_image_dependence_tells_reading_from_reciting(template):
     assert depends(truth[:1], truth[:1], patients[:1])["image_dependence"] is None
 
 
-def test_files_of_a_case_are_views_or_slices(template, tmp_path):
+def test_files_of_a_case_are_views_slices_or_channels(template, tmp_path):
     for number in range(3):
         Image.fromarray(np.full((8, 8), 10 * number, np.uint8) + np.eye(8, dtype=np.uint8)).save(
             tmp_path / f"{number}.png"
         )
     files = sorted(tmp_path.iterdir())
-    views, how = template["views"], Preprocess
-    flat = how(input_shape=(8, 8), intensity="window", window=(0.0, 20.0))
-    found = views.load_case(files[1:], {}, flat, views.Views("views", 3))
+    read, how = template["data"].read, template["config"].Preprocess
+    flat = how(input_shape=(8, 8), channels=1, intensity="window", window=(0.0, 20.0))
+    found = read(files[1:], flat, 3)
     assert found.shape == (3, 8, 8) and found[0, 0, 1] == pytest.approx(0) and found[1, 0, 1] == 1
     assert not found[2].any()
-    assert views.load_case(files, {}, flat, views.Views("views", 2)).shape == (2, 8, 8)
-    np.testing.assert_array_equal(views.load_case([tmp_path], {}, flat, views.Views("views", 3))[:2, 0, 1], [-1, 0])
-    deep = how(input_shape=(3, 8, 8), intensity="window", window=(0.0, 20.0))
-    found = views.load_case(files, {}, deep, views.Views("slices", 1))
+    assert read(files, flat, 2).shape == (2, 8, 8)
+    deep = how(input_shape=(3, 8, 8), channels=1, intensity="window", window=(0.0, 20.0))
+    found = read(files, deep, 1)
     assert found.shape == (1, 3, 8, 8) and found[0, :, 0, 1].tolist() == [-1, 0, 1]
+    # Of colour each is a view, grey ones repeated; where two channels are no colours, two files are one view.
+    colour = how(input_shape=(8, 8), channels=3, intensity="window", window=(0.0, 20.0))
+    found = read(files, colour, 2)
+    assert found.shape == (6, 8, 8) and found[:, 0, 1].tolist() == [-1] * 3 + [0] * 3
+    both = how(input_shape=(8, 8), channels=2, intensity="window", window=(0.0, 20.0))
+    found = read(files[1:], both, 2)
+    assert found.shape == (4, 8, 8) and found[:2, 0, 1].tolist() == [0, 1] and not found[2:].any()
 
 
 def test_probe_names_a_decoder_that_does_not_see_the_images(probe):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from shared.trainkit.segmentation.rows import fold_problems, folded
-from shared.trainkit.segmentation.settings import Fold
+from shared.training.masks import Fold, fold_problems, folded
 from tests.templates.segbench import SegBench
 
 ROWS = [
@@ -14,7 +13,7 @@ ROWS = [
 
 @pytest.fixture
 def organs(tmp_path):
-    return SegBench(tmp_path, "organ_segmentation")
+    return SegBench(tmp_path, "segmentation")
 
 
 def test_every_patient_is_held_out_once_and_whole():
@@ -49,9 +48,7 @@ def test_a_training_takes_the_fold_and_refuses_one_that_cannot_be(organs):
     assert done.returncode == 0, done.stdout + done.stderr
     assert organs.metrics()["samples"] == {"train": 4, "val": 2}
     organs.settings(fold={"count": 7}, **small)
-    for engine in ("monai", "nnunet"):
-        organs.settings(engine=engine, fold={"count": 7}, **small)
-        done = organs.train()
-        assert done.returncode == 2 and "- fold: 6 patients are too few for 7 folds" in done.stderr
+    done = organs.train()
+    assert done.returncode == 2 and "- fold: 6 patients are too few for 7 folds" in done.stderr
     # Nothing of the training before was touched.
     assert organs.metrics()["samples"] == {"train": 4, "val": 2} and (organs.workspace / "cache").is_dir()

@@ -4,11 +4,17 @@ import nibabel
 import numpy as np
 import pytest
 
-from shared.trainkit.exported.segmenter import inference, masks, readers
-from shared.trainkit.exported.segmenter.scan import BadImage
-from shared.trainkit.segmentation import augment, cases, metrics, patches
-from shared.trainkit.segmentation.settings import Augmentation
-from tests.templates.segbench import ORIENTATIONS, bright_blocks, overlays
+from shared.imaging import case as images
+from shared.imaging.inputs import input_files
+from shared.imaging.volume import BadImage, fitted, from_dhw, size_dhw
+from shared.training import dice, masks
+from tests.templates.segbench import ORIENTATIONS, bright_blocks, modules, overlays
+
+
+@pytest.fixture(scope="module")
+def template():
+    with modules("segmentation", "config", "data", "cases", "predict") as found:
+        yield found
 
 
 class Threshold:
@@ -22,25 +28,30 @@ class Threshold:
 
 
 @pytest.mark.parametrize("name", ORIENTATIONS)
-def test_a_mask_overlays_the_oblique_anisotropic_image_it_was_made_from(tmp_path, name):
+def test_a_mask_overlays_the_oblique_anisotropic_image_it_was_made_from(template, tmp_path, name):
     path, image, affine = bright_blocks(tmp_path, name)
-    scan = readers.load_scan([path])
-    how = inference.Preprocess(
+    scan = images.load_image([path])
+    how = template.config.Preprocess(
         dimensions=3, spacing=(3.0, 3.0, 3.0), patch_size=(16, 16, 16), intensity="ct", window=(-100, 100), channels=1
     )
-    found = inference.segment(Threshold(), inference.prepare(scan, how), scan.grid.size, how, "cpu")
-    values = np.array([0, 28, 3])[scan.grid.turn_back(found)]
-    written = masks.write_mask(scan, values, tmp_path, "mask")
-    overlays(nibabel.load(tmp_path / written), image, affine, {28: 50, 3: 100})
+    for flips in ((), ("D", "W")):
+        wanted = template.config.Prediction(flips=flips, min_component_mm3=0 if flips else 50)
+        config = template.config.Config(preprocess=how, prediction=wanted)
+        found, _ = template.predict.segment(Threshold(), scan, config, "cpu")
+        assert found.shape == size_dhw(scan)
+        values = np.array([0, 28, 3])[from_dhw(found, scan)]
+        written = images.write_mask(scan, values, tmp_path, "mask")
+        overlays(nibabel.load(tmp_path / written), image, affine, {28: 50, 3: 100})
 
 
-def test_slabs_give_what_the_whole_gives():
-    """Windows and slabs change nothing for a network that looks at single voxels, whatever the sizes."""
+def test_windows_give_what_the_whole_gives(template):
+    """Windows change nothing for a network that looks at single voxels, whatever the sizes, in 3D or slice by slice."""
     import torch
 
     generator = np.random.default_rng(0)
     image = generator.uniform(-1, 1, (1, 21, 17, 30)).astype(np.float32)
-    how = inference.Preprocess(dimensions=3, spacing=(1, 1, 1), patch_size=(8, 8, 16), channels=1)
+    how = template.config.Preprocess(dimensions=3, spacing=(1, 1, 1), patch_size=(8, 8, 16), channels=1)
+    flat = template.config.Preprocess(dimensions=2, spacing=(1, 1, 1), patch_size=(8, 16), channels=1)
     for size in ((21, 17, 30), (40, 33, 30), (10, 17, 45)):
         chances = Threshold()(torch.from_numpy(image[None]))["logits"].softmax(1)
         # Along D by pairs of slices, without anti-aliasing, as the slabs do.
@@ -52,9 +63,20 @@ def test_slabs_give_what_the_whole_gives():
             torch.tensor(place - low).float()[None, :, None, None],
         )
         planes = torch.nn.functional.interpolate(mixed.transpose(0, 1), size[1:], mode="bilinear")
-        found = inference.segment(Threshold(), image, size, how, "cpu")
-        assert found.shape == size
-        assert (found == planes.argmax(1).numpy()).mean() > 0.999
+        for kind in (how, flat):
+            config = template.config.Config(preprocess=kind)
+            seen = template.predict.probabilities(Threshold(), image, config, "cpu")
+            found, scores = template.predict.on_grid(seen, size)
+            assert found.shape == scores.shape == size
+            assert (found == planes.argmax(1).numpy()).mean() > 0.999
+
+
+def test_small_pieces_become_background(template):
+    classes = np.zeros((6, 10, 10), np.uint8)
+    classes[0:3, 0:3, 0:3], classes[5, 9, 9], classes[4, 8, 2:4] = 1, 1, 2
+    kept = template.predict.without_specks(classes, 2.0, 5.0)
+    assert (kept == 1).sum() == 27 and not (kept == 2).any() and (classes == 2).any()
+    np.testing.assert_array_equal(template.predict.without_specks(classes, 2.0, 0.0), classes)
 
 
 def test_dicom_geometry_and_a_mask_stored_in_another_order(tmp_path):
@@ -80,47 +102,85 @@ def test_dicom_geometry_and_a_mask_stored_in_another_order(tmp_path):
         pixels = (np.arange(24).reshape(4, 6) + 1000 + int(z)).astype(np.uint16)
         found.PixelData = pixels.tobytes()
         pydicom.dcmwrite(folder / f"{number}.dcm", found, enforce_file_format=True)
-    scan = readers.load_scan(readers.input_files(folder))
-    assert scan.shape == (6, 4, 3) and scan.data[0, 2, 1, 0] == 6 + 2 + 1000 - 5 - 1024
-    np.testing.assert_allclose(scan.grid.affine @ [2, 1, 2, 1], [10 - 1.6, 20 - 0.7, 5, 1])
+    scan = images.load_image(input_files(folder))
+    assert scan.array.shape == (6, 4, 3, 1) and scan.array[2, 1, 0, 0] == 6 + 2 + 1000 - 5 - 1024
+    np.testing.assert_allclose(scan.affine @ [2, 1, 2, 1], [10 - 1.6, 20 - 0.7, 5, 1], rtol=1e-6)
     # A series that lacks a slice has no even grid: its mask would lie elsewhere.
     lacking = pydicom.dcmread(folder / "0.dcm")
-    lacking.ImagePositionPatient = [-10, -20, 15]
+    lacking.ImagePositionPatient, lacking.SOPInstanceUID = [-10, -20, 15], "1.2.3.9"
     pydicom.dcmwrite(tmp_path / "3.dcm", lacking)
     with pytest.raises(BadImage, match="the 4 slices of the series are not evenly spaced: one is missing"):
-        readers.load_scan([*sorted(folder.iterdir()), tmp_path / "3.dcm"])
+        images.load_image([*sorted(folder.iterdir()), tmp_path / "3.dcm"])
     # The same grid as a NIfTI converter may store it: rows turned over.
     mask = np.zeros((6, 4, 3), np.uint8)
     mask[1, 2, 0] = 28
-    turned = scan.grid.affine.copy()
+    turned = scan.affine.copy()
     turned[:3, 1] *= -1
-    turned[:3, 3] = (scan.grid.affine @ [0, 3, 0, 1])[:3]
+    turned[:3, 3] = (scan.affine @ [0, 3, 0, 1])[:3]
     nibabel.save(nibabel.Nifti1Image(mask[:, ::-1], turned), tmp_path / "mask.nii.gz")
     row = {"files": [f"series/{number}.dcm" for number in range(3)], "target": "mask.nii.gz"}
-    _, classes = cases.load_case(row, tmp_path, {"x": 28})
+    _, classes = masks.load_case(row, tmp_path, {"x": 28})
     np.testing.assert_array_equal(classes, mask // 28)
 
 
-def test_small_structures_survive_and_are_drawn():
+def test_several_files_are_channels_or_slices(tmp_path):
+    from PIL import Image
+
+    planes = np.random.default_rng(0).integers(0, 255, (3, 6, 5)).astype(np.uint8)
+    files = []
+    for number, plane in enumerate(planes):
+        files.append(tmp_path / f"{number}.png")
+        Image.fromarray(plane).save(files[-1])
+    # As many as the model has channels, or where that is not known: channels. Else slices.
+    for channels in (0, 3):
+        assert images.load_image(files, channels).array.shape == (6, 5, 3)
+    volume = images.load_image(files, 1)
+    assert volume.array.shape == (5, 6, 3, 1) and volume.grid.spacing == (1, 1, 1)
+    for name, values in (("t1", planes), ("t2", planes + 1)):
+        nibabel.save(nibabel.Nifti1Image(values, np.diag([2.0, 2, 3, 1])), tmp_path / f"{name}.nii.gz")
+    pair = [tmp_path / "t1.nii.gz", tmp_path / "t2.nii.gz"]
+    joined = images.load_image(pair, 2)
+    assert joined.array.shape == (3, 6, 5, 2) and joined.channels == ("t1.nii.gz", "t2.nii.gz")
+    with pytest.raises(BadImage, match=r"has 2 channel\(s\) where the model takes 1"):
+        fitted(images.load_image(pair, 1), 1)
+    # The same two as one file with a fourth axis, as canonical cases have them.
+    nibabel.save(nibabel.Nifti1Image(joined.array, joined.affine), tmp_path / "both.nii.gz")
+    np.testing.assert_array_equal(images.load_image([tmp_path / "both.nii.gz"]).array, joined.array)
+
+
+def test_colour_is_seen_as_the_model_was_trained(tmp_path):
+    from PIL import Image
+
+    rgb = np.random.default_rng(0).integers(0, 255, (6, 5, 3)).astype(np.uint8)
+    Image.fromarray(rgb).save(tmp_path / "rgb.png")
+    Image.fromarray(rgb[..., 0]).save(tmp_path / "grey.png")
+    colour, plain = images.load_image([tmp_path / "rgb.png"]), images.load_image([tmp_path / "grey.png"])
+    assert fitted(colour, 3) is colour and fitted(plain, 1) is plain
+    np.testing.assert_allclose(fitted(colour, 1).array[..., 0], rgb @ np.array([0.299, 0.587, 0.114]), atol=0.01)
+    np.testing.assert_array_equal(fitted(plain, 3).array, np.repeat(plain.array, 3, -1))
+
+
+def test_small_structures_survive_and_are_drawn(template):
     target = np.zeros((16, 64, 64), np.uint8)
     target[2:8, 10:40, 10:40] = 1
     target[9, 50, 51] = 2
-    small = cases.shrink(target, (8, 20, 20))
+    small = template.cases.shrink(target, (8, 20, 20))
     assert set(np.unique(small)) == {0, 1, 2} and small[4, 15, 16] == 2
     generator = np.random.default_rng(0)
     image = generator.normal(size=(1, *target.shape)).astype(np.float32)
-    places = patches.structure_places(target)
-    drawn = [patches.cut(image, target, (8, 16, 16), places, 1.0, generator) for _ in range(20)]
+    places = template.data.structure_places(target)
+    cut = template.data.cut
+    drawn = [cut(image, target, (8, 16, 16), places, 1.0, 0.0, generator) for _ in range(20)]
     assert all(found.shape == (1, 8, 16, 16) and classes.any() for found, classes in drawn)
     assert 2 < sum((classes == 2).any() for _, classes in drawn) < 18
-    padded, classes = patches.cut(image[:, :4], target[:4], (8, 16, 16), [], 1.0, generator)
+    padded, classes = cut(image[:, :4], target[:4], (8, 16, 16), [], 1.0, 0.0, generator)
     assert padded.shape == (1, 8, 16, 16) and np.ptp(padded[0, 0]) == 0
     assert not classes[:2].any()
 
 
-def test_sides_are_never_mirrored():
+def test_sides_are_never_mirrored(template):
     def axes(*names, **wanted):
-        return augment.flip_axes(Augmentation(**wanted), names, 3)
+        return template.data.flip_axes(template.config.Augmentation(**wanted), names, flat=False)
 
     assert (
         axes("left kidney", "liver") == ()
@@ -132,21 +192,22 @@ def test_sides_are_never_mirrored():
     assert axes("tumour") == (2,) and axes("liver", "tumour") == (2,)
     assert axes("liver", "spleen", "stomach") == ()
     assert axes("left kidney", flip_axes=["D"]) == (0,)
+    assert axes("a", "b", "c", flip_axes="unsided") == (2,) and axes("left a", "b", flip_axes="unsided") == ()
 
 
 def test_dice_of_absent_structures_and_healthy_cases():
     truth, found = np.zeros((4, 4), int), np.zeros((4, 4), int)
     truth[0], found[0, :2], found[1, 0] = 1, 1, 3
-    score = metrics.score_case(found, truth, 3)
+    score = dice.score_case(found, truth, 3)
     assert score.dice == (pytest.approx(2 / 3), None, 0.0) and not score.empty
-    assert set(metrics.summary([score], ["a", "b", "c"])) == {"dice", "dice a", "dice b", "dice c"}
+    assert set(dice.summary([score], ["a", "b", "c"])) == {"dice", "dice a", "dice b", "dice c"}
     # As the scorer: a healthy case is left out if nothing is found in it, and is 0 otherwise.
     nothing = np.zeros((4, 4), int)
-    right, wrong = metrics.score_case(nothing, nothing, 3), metrics.score_case(found, nothing, 3)
-    perfect = metrics.score_case(truth, truth, 3)
-    figures = metrics.summary([perfect, right], ["a", "b", "c"])
+    right, wrong = dice.score_case(nothing, nothing, 3), dice.score_case(found, nothing, 3)
+    perfect = dice.score_case(truth, truth, 3)
+    figures = dice.summary([perfect, right], ["a", "b", "c"])
     assert figures["dice"] == figures["dice_lesion"] == figures["dice_healthy"] == 1
-    figures = metrics.summary([perfect, right, wrong], ["a", "b", "c"])
+    figures = dice.summary([perfect, right, wrong], ["a", "b", "c"])
     assert figures["dice"] == 0.5 and figures["dice_lesion"] == 1 and figures["dice_healthy"] == 0.5
-    assert figures["dice b"] is None and metrics.of_all_cases([perfect, right, wrong]) == pytest.approx(2 / 3)
-    assert metrics.summary([right], ["a"])["dice"] is None
+    assert figures["dice b"] is None and dice.of_all_cases([perfect, right, wrong]) == pytest.approx(2 / 3)
+    assert dice.summary([right], ["a"])["dice"] is None

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from shared.trainkit.exported import CLI, SEGMENTER
-from shared.trainkit.exported.package_cli import predict
-from shared.trainkit.package import OURS, PackageFacts, checksum_faults, exported_texts, model_card, write_package
+from shared.training.exported import READING
+from shared.training.exported.package_cli import predict
+from shared.training.imports import as_exported, needed
+from shared.training.package import OURS, PackageFacts, checksum_faults, model_card, write_package
 from tests.templates.conftest import TEMPLATES
 
 FACTS = PackageFacts(
@@ -32,27 +33,33 @@ FACTS = PackageFacts(
 )
 
 
-@pytest.mark.parametrize("template", ["organ_segmentation", "anomaly_detection"])
+@pytest.mark.parametrize("template", ["segmentation", "nnunet"])
 def test_exported_files_import_one_another_and_what_is_installed(template):
-    folder = TEMPLATES / template
-    texts = exported_texts([folder / "predict.py", folder / "model.py", CLI, SEGMENTER])
-    assert {"predict.py", "model.py", "package_cli.py", "segmenter/__init__.py", "segmenter/readers.py"} <= set(texts)
+    found = needed(TEMPLATES / template / "predict.py")
+    texts = {name: as_exported(path.read_text()) for name, path in found.files.items()}
+    files = {"predict.py", "data.py", "model.py"} if template == "segmentation" else {"predict.py"}
+    assert {name for name in texts if "/" not in name} == {*files, "package_cli.py"}
+    assert {"torch", "safetensors", "nnunetv2" if template == "nnunet" else "monai"} <= found.distributions
     for name, text in texts.items():
         assert not OURS.search(text), name
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and node.level:
-                assert f"segmenter/{node.module}.py" in texts, (name, node.module)
+                assert f"{name.partition('/')[0]}/{node.module}.py" in texts, (name, node.module)
             elif isinstance(node, ast.ImportFrom | ast.Import):
                 module = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
                 top = str(module).partition(".")[0]
-                known = {"torch", "numpy", "monai", "nibabel", "pydicom", "PIL", "safetensors", "nnunetv2"}
-                assert top in known | {"segmenter", "package_cli"} | sys.stdlib_module_names, (name, module)
+                named = {"simpleitk": "SimpleITK", "pillow": "PIL", "scikit-image": "skimage"}
+                known = {"torch", "monai", "safetensors", "nnunetv2", *(named.get(one, one) for one in READING)}
+                assert top in known | {"data", "model", "imaging", "package_cli"} | sys.stdlib_module_names, (
+                    name,
+                    module,
+                )
 
 
 def test_a_package_holds_folders_and_refuses_what_is_ours(tmp_path: Path):
     code = tmp_path / "code"
     (code / "parts").mkdir(parents=True)
-    (code / "predict.py").write_text("from shared.trainkit.exported.parts.one import x\n")
+    (code / "predict.py").write_text("from shared.training.exported.parts.one import x\n")
     (code / "parts" / "one.py").write_text("x = 1\n")
 
     def write() -> None:
@@ -70,7 +77,7 @@ def test_a_package_holds_folders_and_refuses_what_is_ours(tmp_path: Path):
     assert (tmp_path / "package" / "parts" / "one.py").read_text() == "x = 1\n"
     assert checksum_faults(tmp_path / "package") == []
     assert json.loads((tmp_path / "package" / "label_map.json").read_text())["values"] == {"spot": 9}
-    (code / "parts" / "one.py").write_text("from shared.trainkit import checks\n")
+    (code / "parts" / "one.py").write_text("from shared.training import checks\n")
     with pytest.raises(ValueError, match=r"parts/one.py has `from shared`; the package must run without it"):
         write()
 

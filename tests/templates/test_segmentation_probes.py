@@ -17,7 +17,7 @@ out = Path(out)
 out.mkdir()
 cases = []
 for path in map(Path, inputs):
-    source = next(file for file in path.iterdir() if file.name != "attributes.json")
+    source = next(path.iterdir())
     image = nibabel.load(source)
     data, affine = np.asanyarray(image.dataobj), image.affine.copy()
     mask = np.where(data > 75, 28, 0).astype(np.uint8)
@@ -32,7 +32,7 @@ VALUES = {"ball": 28, "dark block": 3}
 
 @pytest.fixture
 def organs(tmp_path):
-    return SegBench(tmp_path, "organ_segmentation")
+    return SegBench(tmp_path, "segmentation")
 
 
 @pytest.fixture
@@ -98,11 +98,11 @@ def test_a_wrong_mask_is_named(organs, change, problem):
 
 
 def test_other_values_and_our_code_are_refused(organs):
-    package(organs, values={"ball": 1, "dark block": 2}, head="import shared.trainkit\n")
+    package(organs, values={"ball": 1, "dark block": 2}, head="import shared.training\n")
     facts = verify(organs)
     assert facts["imports_of_ours"] and not facts["ok"]
     predict = organs.workspace / "package" / "predict.py"
-    predict.write_text(predict.read_text().replace("import shared.trainkit\n", ""))
+    predict.write_text(predict.read_text().replace("import shared.training\n", ""))
     sums = organs.workspace / "package" / "SHA256SUMS"
     lines = [line for line in sums.read_text().splitlines() if "predict.py" not in line]
     digest = hashlib.sha256(predict.read_bytes()).hexdigest()
@@ -120,11 +120,17 @@ def test_batches_of_patches_pass(trained_masks):
     assert facts["counts"] == {"train": 4, "val": 2} and facts["label_names"] == ["ball", "dark block"]
 
 
-def test_wrong_classes_and_lost_structures_are_named(organs):
+def test_wrong_classes_lost_structures_and_bad_samples_are_named(organs):
     organs.organs(3)
     organs.write()
-    path = organs.workspace / "dataset.py"
-    path.write_text(path.read_text().replace("self.item(image, target)", "self.item(image, 5 + 0 * target)"))
+    kept = (organs.data / "mask0.nii.gz").read_bytes()
+    (organs.data / "mask0.nii.gz").write_bytes(b"torn")
+    facts = organs.probe("verify_batches")
+    assert "mask0.nii.gz cannot be read" in facts["bad_samples"]["s0"] and facts["errors"] == [], facts
+    (organs.data / "mask0.nii.gz").write_bytes(kept)
+    path, kept = organs.workspace / "data.py", '"labels": item["labels"][0].round().long()'
+    assert kept in path.read_text()
+    path.write_text(path.read_text().replace(kept, kept.replace("item", "5 + 0 * item", 1)))
     facts = organs.probe("verify_batches")
     assert any("class numbers [5] are not in 0..2" in error for error in facts["errors"]), facts["errors"]
     path.write_text(path.read_text().replace("5 + 0 *", "0 *"))

@@ -9,7 +9,7 @@ from tests.templates.segbench import SegBench
 
 @pytest.fixture
 def organs(tmp_path):
-    return SegBench(tmp_path, "organ_segmentation")
+    return SegBench(tmp_path, "segmentation")
 
 
 def left_behind(bench):
@@ -55,10 +55,10 @@ def test_every_unusable_image_and_mask_is_listed(organs):
         ("s3", "image3.nii.gz cannot be read"),
         ("s4", "mask4.nii.gz has 24 x 20 x 11 voxels where the image has 24 x 20 x 12"),
         ("s5", "mask5.nii.gz lies elsewhere in space than the image"),
-        ("s6", "image6.nii.gz: 1 voxels are NaN or infinite"),
-        ("s7", "image7.nii.gz has shape 24 x 20 x 12 x 3; give one 3D volume a file"),
-        ("s8", "the mask mask8.nii.gz does not exist"),
-        ("s9", "mask9.nii.gz holds values that are not whole numbers"),
+        ("s6", "image6.nii.gz: 1 value(s) are NaN or infinite, the first at voxel (3, 4, 5)"),
+        ("s7", "has 3 channel(s) where the model takes 1"),
+        ("s8", "mask8.nii.gz does not exist"),
+        ("s9", "value(s) that are not whole numbers"),
     ):
         assert any(line.startswith(f"- {sample}: ") and wanted in line for line in lines), (sample, wanted, lines)
     assert "Traceback" not in done.stderr and left_behind(organs) == set()
@@ -85,7 +85,7 @@ def test_index_label_map_and_unknown_keys(organs):
     for wanted in ("ball, dark block have the same value 28", "'air' has the value 0", "s0: has no mask (target)"):
         assert wanted in done.stderr
     path = organs.workspace / "config.yaml"
-    path.write_text(path.read_text().replace("  width: 16", "  widht: 16").replace("engine: auto", "engine: best"))
+    path.write_text(path.read_text().replace("  width: 16", "  widht: 16").replace("metric: dice", "metric: best"))
     done = organs.train()
-    assert done.returncode == 2 and "unknown key model.widht" in done.stderr and "engine:" in done.stderr
+    assert done.returncode == 2 and "unknown key model.widht" in done.stderr and "training.metric:" in done.stderr
     assert left_behind(organs) == set()

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from shared.contracts.training import JobProgress
-from shared.trainkit.package import checksum_faults
+from shared.training.package import checksum_faults
+from shared.training.saved import fault, load
 from tests.templates import segbench
 from tests.templates.forked import wait_for
 from tests.templates.segbench import SegBench, killed_anywhere, torn_after
@@ -25,7 +26,8 @@ PACKAGE = {
     "label_map.json",
     "predict.py",
     "package_cli.py",
-    "segmenter",
+    "imaging",
+    "data.py",
     "model.py",
     "metadata.json",
     "environment.txt",
@@ -36,7 +38,7 @@ PACKAGE = {
 
 @pytest.fixture
 def organs(tmp_path):
-    return SegBench(tmp_path, "organ_segmentation")
+    return SegBench(tmp_path, "segmentation")
 
 
 @pytest.fixture
@@ -70,12 +72,13 @@ def test_it_leaves_package_progress_and_metrics(trained_masks):
     assert metrics["split"] == "val" and metrics["samples"] == {"train": 4, "val": 2}
     assert set(metrics["metrics"]) == {"dice", "dice ball", "dice dark block"}
     assert metrics["metric_name"] == "dice" and 0 <= metrics["metric"] <= 1
-    assert metrics["engine"] == "monai" and metrics["epochs"] == 6
+    assert metrics["epochs"] == 6 and metrics["weights"] in ("best", "last", "averaged")
     lines = trained_masks.progress()
     for line in lines:
         JobProgress.model_validate({"run_id": "r", "job_id": "j", **line})
     assert any(line.get("metric_name") == "dice" for line in lines)
     card = (package / "MODEL_CARD.md").read_text()
+    assert "Network: UNet, " in card and "Loss: OverlapAndEntropy(" in card and "RandAffined" in card
     assert "| ball | 4 | 2 |" in card and "ball (value 28)" in card and f"{metrics['metric']:.3f}" in card
     output = json.loads((package / "metadata.json").read_text())["network_data_format"]["outputs"]["pred"]
     assert output["channel_def"] == {"0": "background", "1": "ball", "2": "dark block"}
@@ -99,7 +102,7 @@ def pictures(bench, count):
 
 
 def epoch_of(checkpoint):
-    return json.loads((checkpoint / "trainer_state.json").read_text())["epoch"]
+    return load(checkpoint)["epoch"]
 
 
 def test_training_killed_anywhere_goes_on_and_segments_2d_channels(organs, tmp_path):
@@ -108,8 +111,8 @@ def test_training_killed_anywhere_goes_on_and_segments_2d_channels(organs, tmp_p
     wanted = {"epochs": 4000, "patience": 0, "save_seconds": 0}
     network = {"model": {"width": 8, "levels": 3}}
     organs.settings(**network, training=wanted | {"train_seconds": None})
-    newest = killed_anywhere(organs, organs.workspace / "checkpoints", 3, epoch_of)
-    torn = torn_after(newest, "optimizer.pt")
+    newest = killed_anywhere(organs, organs.workspace / "checkpoints", 3, epoch_of, fault)
+    torn = torn_after(newest, "state.pt")
     # Time is no part of what makes it another training: it ends after a step.
     organs.settings(**network, training=wanted | {"train_seconds": 1})
     done = organs.train()
@@ -119,12 +122,12 @@ def test_training_killed_anywhere_goes_on_and_segments_2d_channels(organs, tmp_p
     # A process that is killed before it opens the checkpoints is no attempt.
     assert found and 3 <= int(found.group(1)) <= 4 and organs.metrics()["attempts"] == int(found.group(1))
     assert organs.metrics()["epochs"] >= epoch_of(newest)
-    # A folder with a file a channel; the attributes that may lie beside them are no channel.
+    # A folder with a file a channel; what else lies beside them is no channel.
     case = tmp_path / "case_1"
     case.mkdir()
     for channel in (0, 1):
         (case / f"00{channel}.png").write_bytes((organs.data / f"p5_{channel}.png").read_bytes())
-    (case / "attributes.json").write_text('{"age": 5}')
+    (case / "notes.json").write_text("{}")
     single = organs.data / "p5_0.png"
     done = organs.predict(tmp_path / "out", case, single)
     assert done.returncode == 0, done.stderr
@@ -173,7 +176,7 @@ def test_package_alone_keeps_grid_values_and_goes_on_after_a_bad_input(trained_m
     folder = tmp_path / "case_7"
     folder.mkdir()
     (folder / "000.nii.gz").write_bytes((trained_masks.data / "image5.nii.gz").read_bytes())
-    (folder / "attributes.json").write_text("{}")
+    (folder / "notes.json").write_text("{}")
     (tmp_path / "bad.nii.gz").write_bytes(b"nothing of the kind")
     np.save(tmp_path / "array.npy", np.asanyarray(image.dataobj).transpose(0, 2, 1))
     inputs = [scan, tmp_path / "bad.nii.gz", folder, tmp_path / "array.npy"]
@@ -192,14 +195,34 @@ def test_package_alone_keeps_grid_values_and_goes_on_after_a_bad_input(trained_m
     mask = masks["scan.nii.gz"]
     assert mask.shape == image.shape
     np.testing.assert_allclose(mask.affine, image.affine, atol=1e-4)
-    assert int(mask.header["sform_code"]) == 4 and int(mask.header["qform_code"]) == 1
     np.testing.assert_array_equal(np.asanyarray(mask.dataobj), np.asanyarray(masks["case_7.nii.gz"].dataobj))
-    assert masks["array.nii.gz"].shape == (24, 12, 20)
+    # An array is (D, H, W), a NIfTI (x, y, z).
+    assert masks["array.nii.gz"].shape == (20, 12, 24)
     # In world space the mask lies on what it names: its voxels are the bright and the dark ones of the image.
     truth = np.asanyarray(nibabel.load(trained_masks.data / "mask5.nii.gz").dataobj)
     answer = np.asanyarray(mask.dataobj)
     scores = [2 * ((answer == v) & (truth == v)).sum() / ((answer == v).sum() + (truth == v).sum()) for v in (28, 3)]
     assert min(scores) > 0.3
+
+
+def test_a_series_and_its_canonical_copy_get_the_same_mask(trained_masks, tmp_path):
+    """Each on its own grid: the series in its scanner's axes, the copy in RAS+."""
+    from shared.imaging.masks import on_image, read_label_map
+    from shared.imaging.volume import read
+    from shared.imaging.write import write_image
+    from tests.imaging.make import oblique as tilted
+    from tests.imaging.make import series
+
+    values = np.asanyarray(nibabel.load(trained_masks.data / "image5.nii.gz").dataobj).astype(int)
+    files = series(tmp_path / "series", (values + 2048).astype(np.uint16), tilted(), RescaleIntercept=-2048)
+    image = read(files)
+    copy = write_image(image, tmp_path / "copy")
+    done = trained_masks.predict(tmp_path / "out", tmp_path / "series", copy)
+    assert done.returncode == 0, done.stderr
+    labels, grid = read_label_map(tmp_path / "out" / "series.nii.gz")
+    assert labels.shape == image.array.shape[:3] and (labels == 28).any()
+    other = on_image(*read_label_map(tmp_path / "out" / "copy.nii.gz"), image, "copy")
+    np.testing.assert_array_equal(other, on_image(labels, grid, image, "series"))
 
 
 def test_two_processes_train_as_one_and_the_first_writes(organs):

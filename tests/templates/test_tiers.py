@@ -12,11 +12,19 @@ import pytest
 import torch
 from torch import nn
 
-from shared.trainkit.checks import TrainingFailed
-from shared.trainkit.configfile import Section
-from shared.trainkit.tiers import Climbed, climb
+from shared.training.checks import TrainingFailed
+from shared.training.configfile import Section
+from shared.training.tiers import Climbed, climb
 
 pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(autouse=True)
+def same_draws() -> None:
+    """Whatever ran before: items are drawn from all three generators."""
+    torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)
 
 
 class Training(Section):
@@ -75,6 +83,17 @@ def state(model: nn.Module) -> list[Any]:
     return [*kept, random.getstate(), numbers[1].tobytes(), numbers[2], [part.training for part in model.modules()]]
 
 
+def test_threads_are_as_many_as_make_a_step_fastest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        _, tiers = climbed(Model(), tmp_path)
+        assert tiers["part"]["threads"] == torch.get_num_threads() in (1, 2)
+    finally:
+        torch.set_num_threads(before)
+    assert f"{tiers['part']['threads']} of 2 threads are taken: a step takes" in capsys.readouterr().out
+
+
 def test_a_good_training_passes_each_tier_with_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found, tiers = climbed(Model(), tmp_path)
     assert list(tiers) == ["one_case", "one_batch", "part"] and all(tier["passed"] for tier in tiers.values())
@@ -85,7 +104,7 @@ def test_a_good_training_passes_each_tier_with_its_figures(tmp_path: Path, capsy
     assert tiers["part"]["epoch_seconds"] == pytest.approx(3 * found.batch_seconds, abs=0.02)
     assert found.wanted == Training() and found.batch_seconds > 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines] == ["one_case", "one_batch", "part"]
+    assert [line.split()[1] for line in lines if line.startswith("tier ")] == list(tiers)
 
 
 @pytest.mark.parametrize("ends", ["well", "badly", "in an error"])

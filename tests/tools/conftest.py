@@ -39,6 +39,7 @@ class PlainExecute:
 
     def _run(self, argv: Sequence[str], seconds: float, stdin: bytes) -> Executed:
         env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "M3_WORKSPACE": str(self.roots.workspace)}
+        env["PYTHONPATH"] = str(PROBES.parents[2])
         env |= {"M3_DATA": str(self.roots.data)} if self.roots.data else {}
         env |= {"M3_TEMPLATES": str(self.roots.templates)} if self.roots.templates else {}
         started = time.monotonic()

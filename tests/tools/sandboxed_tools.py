@@ -13,10 +13,9 @@ from typing import cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from services.tool_runner import sandbox
+from services.tool_runner.mounts import PROBES, code_mounts
 from services.tool_runner.tools import Executed, Roots, run_tool
 from shared.errors import ToolBroken
-
-PROBES = Path(sandbox.__file__).parents[1] / "probes"
 
 
 class SandboxExecute:
@@ -31,7 +30,7 @@ class SandboxExecute:
     ) -> Executed:
         assert self.roots.data is not None
         mounts = [sandbox.Mount(self.roots.data, "/data", env="M3_DATA")]
-        mounts += [sandbox.Mount(PROBES, "/probes")] if probe else []
+        mounts += code_mounts(self.log.parent, probe)
         limits = sandbox.Limits(seconds=seconds, memory_mb=2000)
         done = await sandbox.run(
             argv,

@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -266,3 +268,15 @@ async def test_wrong_arguments_come_back_in_plain_words(bench, tool: str, argume
 async def test_training_is_not_a_tool_of_the_runner(bench) -> None:
     with pytest.raises(ToolBroken):
         await bench("start_training", command=["python", "train.py"])
+
+
+async def test_the_library_that_scripts_import_is_read_and_never_written(bench, tmp_path: Path) -> None:
+    (tmp_path / "m3").mkdir()
+    (tmp_path / "m3" / "loop.py").write_text("RATE = 1\n")
+    shown = replace(bench, roots=replace(bench.roots, library=tmp_path / "m3"))
+    read = await shown("read_files", paths=["/m3/loop.py"])
+    assert read.ok and "RATE = 1" in read.summary
+    assert not (await shown("write_files", files={"/m3/loop.py": "RATE = 2\n"})).ok
+    assert (tmp_path / "m3" / "loop.py").read_text() == "RATE = 1\n"
+    refused = await bench("read_files", paths=["/m3/loop.py"])
+    assert "there is no /m3 for this role" in refused.summary

@@ -101,3 +101,12 @@ async def test_a_call_without_one_clear_task_is_refused(bench, arguments: dict) 
 async def test_a_missing_program_is_said_to_be_missing(bench) -> None:
     result = await bench("run_script", command="nnUNet_train_v1 3d_fullres")
     assert result.exit_code == 127 and "command not found" in result.summary
+
+
+async def test_save_as_over_a_huge_sparse_file_reads_nothing_of_it(bench) -> None:
+    with (bench.workspace / "look.py").open("wb") as file:
+        file.truncate(1 << 40)
+    result = await bench("run_script", script="print('small')", save_as="look.py")
+    assert result.ok, result.summary
+    assert (bench.workspace / "look.py").read_text() == "print('small')"
+    assert not list(bench.workspace.rglob("*.m3tmp"))

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from services.tool_runner.paths import Roots
+from services.tool_runner.tools.staging import Staging
+
 ROUNDS = 300
 """At the most; a test is over once the swap was met in both states."""
 SWAPS: dict[str, Callable[[Path, Path], object]] = {
@@ -85,3 +88,15 @@ async def test_a_listing_of_what_is_swapped_tells_nothing_of_outside(bench) -> N
         for _ in range(100):
             for path in ("here", "/workspace"):
                 assert "secret" not in (await bench("list_files", path=path)).model_dump_json()
+
+
+def test_a_write_that_fails_half_way_puts_back_what_it_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    roots = Roots(tmp_path)
+    with pytest.raises(OSError), Staging() as staging:
+        for name in ("a.txt", "b.txt", "new.txt"):
+            staging.add(roots.locate(f"/workspace/{name}", for_write=True), b"new")
+        (tmp_path / "new.txt" / "in the way").mkdir(parents=True)
+        staging.commit()
+    assert {path.name for path in tmp_path.iterdir()} == {"a.txt", "new.txt"}
+    assert (tmp_path / "a.txt").read_text() == "old"

@@ -45,7 +45,7 @@ def limits(facts: Facts) -> Iterable[str]:
     for gate in scored.gates if scored else ():
         if not gate.passed:
             yield f"The gate {_md(gate.name)} failed."
-    meta = state.prepared.meta if state.prepared else None
+    meta = state.locked.facts if state.locked else None
     if meta and meta.grouping != "stated":
         yield (
             f"Patients are {meta.grouping}, not stated by the dataset ({_md(meta.grouping_from)}). Where that is "
@@ -56,21 +56,13 @@ def limits(facts: Facts) -> Iterable[str]:
     if scored and scored.permutation_p is not None and scored.permutation_p > _CHANCE:
         yield f"The permutation test gives p = {scored.permutation_p:.4g}, above {_CHANCE:g}: chance is not ruled out."
     if excluded := sum(excluded_of(facts).values()):
-        yield f"{excluded:,} files or samples were left out; the model has not been tried on their like."
+        yield f"{excluded:,} files, rows or cases were left out; the model has not been tried on their like."
     if facts.unanswered:
         yield f"{len(facts.unanswered)} of {len(facts.details.cases)} test samples got no usable answer."
     checks = state.locked.leakage.checks if state.locked else {}
     for check, many in checks.items():
         if many:
             yield f"The leak report counts {many} under {_md(check)}."
-    acceptable = state.planned.plan.acceptable if state.planned else None
-    for metric in (scored.metric, *scored.others) if scored else ():
-        if metric and acceptable and metric.name == acceptable.metric and metric.value > (acceptable.alarm or 1e9):
-            yield f"{_md(metric.name)} is above the bar {acceptable.alarm:g}, from which a leak is to be suspected."
-    if scored and scored.scorings > 1:
-        yield f"The test set has been scored {scored.scorings} times in this run."
-    if state.locks > 1:
-        yield f"The test set has been locked {state.locks} times in this run."
     if state.prepared:
         yield (
             "Training and test samples are from one dataset: other sites, devices and populations were not tested, and "
@@ -92,29 +84,22 @@ def _data(facts: Facts) -> Iterable[str]:
     yield f"Dataset: {_md(state.planned.card.name)}"
     for side, samples, patients, classes in sides(facts):
         yield f"{side}: samples {samples}, patients {patients}" + (f" ({_md(classes)})" if classes else "")
-    if state.prepared:
-        meta = state.prepared.meta
+    if state.locked:
+        meta = state.locked.facts
         yield f"Split: {SPLIT[meta.split_from]}"
         yield f"Patients: {meta.grouping} ({_md(meta.grouping_from)})"
         for reason, many in excluded_of(facts).items():
             yield f"Left out: {many} ({_md(reason)})"
-    if meta_names := (state.locked.label_names if state.locked else ()):
+    if meta_names := (state.locked.facts.label_names if state.locked else ()):
         yield f"Labels: {_md(', '.join(meta_names))}"
 
 
 def _training(facts: Facts) -> Iterable[str]:
     state = facts.state
-    if state.assembled:
-        module = state.assembled.module
-        yield f"Template: {_md(module.template)}"
-        yield f"Model: {_md(module.model)}, input {'x'.join(map(str, module.input_shape))}"
-        yield f"Loss: {_md(module.loss)}"
-        if module.augmentation:
-            yield f"Augmentation: {_md(module.augmentation)}"
+    for label, value in (facts.built | (facts.made_by if state.trained else {})).items():
+        yield f"{label}: {_md(value)}"
     if not state.trained:
         return
-    for label, value in facts.made_by.items():
-        yield f"{label}: {_md(value)}"
     yield f"Time: {duration(state.trained.seconds)}, {counted(state.trained.attempts, 'attempt')}"
     if state.trained.hyper_parameters:
         yield f"Hyper-parameters: {_md(values(state.trained.hyper_parameters))}"
@@ -136,6 +121,7 @@ def _result(facts: Facts) -> Iterable[str]:
     passed = sum(gate.passed for gate in scored.gates)
     yield f"Gates: {passed} of {len(scored.gates)} passed"
     yield f"Level: {facts.level}"
+    yield from map(_md, scored.rests_on)
 
 
 def _package(facts: Facts) -> Iterable[str]:

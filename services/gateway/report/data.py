@@ -2,8 +2,8 @@
 
 from services.gateway.report.blocks import Section, Table, counted, listed, pairs, section
 from services.gateway.report.facts import Facts
-from services.gateway.summary import samples_in
-from shared.contracts.data import TOLD_CHECKS, DatasetPrepared
+from services.gateway.summary import left_out_of, looked_again, samples_in
+from shared.contracts.data import TOLD_CHECKS
 
 _SIDES = ("train", "val", "test")
 _PAIRS = 20
@@ -16,41 +16,40 @@ def data(facts: Facts) -> Section | None:
         return None
     plan, card = state.planned.plan, state.planned.card
     told = [
-        ("Dataset", f"{card.name} ({card.dataset_id})"),
+        ("Dataset", f"{card.name} ({card.dataset_id}){looked_again(state)}"),
         ("Taken because", plan.reason),
         ("Task", f"{plan.task}, {plan.dimensions}D {plan.modality}" + (f", {plan.anatomy}" if plan.anatomy else "")),
         ("Labels", listed(plan.labels, 20)),
     ]
     blocks: list[Table | str] = []
-    if state.prepared:
-        meta = state.prepared.meta
+    if state.locked:
+        known = state.locked.facts
         told += [
-            ("Split", SPLIT[meta.split_from]),
-            ("Patients", f"{meta.grouping}: {meta.grouping_from}"),
+            ("Split", SPLIT[known.split_from]),
+            ("Patients", f"{known.grouping}: {known.grouping_from}"),
+            ("Cases", "listed by a script of the Data Engineer" if known.by_script else "found by rules"),
         ]
-        excluded = tuple(
-            (reason, str(many), listed(meta.excluded.get(reason, ()))) for reason, many in excluded_of(facts).items()
-        )
+        left_out = tuple((reason, str(many)) for reason, many in excluded_of(facts).items())
         blocks = [
-            Table(sides(facts), ("side", "samples", "patients", "by class")),
-            Table(excluded, ("left out because", "number", "files or samples")),
-            *(f"Warning: {warning}" for warning in state.prepared.warnings),
-            *(f"Oddity: {oddity}" for oddity in _unsaid(state.prepared)),
+            Table(sides(facts), ("side", "cases", "patients", "by class")),
+            Table(left_out, ("left out because", "number")),
         ]
-    return section("Data", pairs(*told), *blocks)
+    notes = state.prepared.notes if state.prepared else ()
+    return section(
+        "Data",
+        pairs(*told),
+        *blocks,
+        *(f"Note of the Data Engineer: {note}" for note in notes),
+        *(f"Warning: {warning}" for warning in facts.warnings),
+    )
 
 
-def _unsaid(prepared: DatasetPrepared) -> list[str]:
-    """What was handed on to later roles and is in no warning."""
-    return [one for one in prepared.handoff.oddities if not any(one in warning for warning in prepared.warnings)]
-
-
-SPLIT = {"dataset": "came with the dataset", "made": "made by the Data Engineer"}
+SPLIT = {"dataset": "came with the dataset", "made": "made by the scorer, by patient"}
 
 
 def sides(facts: Facts) -> tuple[tuple[str, ...], ...]:
-    """(side, samples, patients, by class) as they were locked, else as they were prepared."""
-    known = facts.state.locked or facts.state.prepared
+    """(side, cases, patients, by class) as they were locked."""
+    known = facts.state.locked
     if known is None:
         return ()
     return tuple(
@@ -66,11 +65,8 @@ def sides(facts: Facts) -> tuple[tuple[str, ...], ...]:
 
 
 def excluded_of(facts: Facts) -> dict[str, int]:
-    meta = facts.state.prepared.meta if facts.state.prepared else None
-    if meta is None:
-        return {}
-    whole = {reason: len(names) for reason, names in meta.excluded.items()} | meta.excluded_counts
-    return {reason: many for reason, many in whole.items() if many}
+    """Reason, with its remedy -> files, rows or cases that are no case: by the rules, and when they were read."""
+    return left_out_of(facts.state)
 
 
 def leakage(facts: Facts) -> Section | None:

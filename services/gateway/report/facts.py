@@ -69,6 +69,18 @@ class Bin(_Read):
     """Share."""
 
 
+class Subgroup(_Read):
+    """The plan's metric over the test cases of one group; of few patients nothing but its name."""
+
+    by: str
+    group: str
+    cases: int | None = None
+    patients: int | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
 class Details(_Read):
     """What `RunScored.details` refers to."""
 
@@ -81,6 +93,7 @@ class Details(_Read):
     """Of a diagnosis."""
     multi_label: bool = False
     """Of a diagnosis in which several labels may hold of a sample."""
+    subgroups: tuple[Subgroup, ...] = ()
     cases: tuple[Case, ...] = ()
 
 
@@ -115,6 +128,8 @@ class Facts:
     shares: tuple[Share, ...] = ()
     pictures: Pictures | None = None
     """None where nobody asked for any."""
+    warnings: tuple[str, ...] = ()
+    """Of the dataset's profile, as it is registered now."""
     missing: tuple[str, ...] = field(default=())
     """What ought to be there and could not be read, in sentences."""
 
@@ -136,10 +151,7 @@ class Facts:
 
     @property
     def package(self) -> Ref | None:
-        state = self.state
-        return (state.finished.package if state.finished else None) or (
-            state.trained.package if state.trained else None
-        )
+        return self.state.package
 
     @property
     def noted(self) -> Mapping[str, Any]:
@@ -152,6 +164,25 @@ class Facts:
         """What was tried before the training began, in order: `tier`, `passed`, `seconds`, `text`."""
         listed = self.noted.get("tiers")
         return tuple(one for one in listed if isinstance(one, Mapping)) if isinstance(listed, list) else ()
+
+    @property
+    def built(self) -> dict[str, str]:
+        """What was trained, as label and text: by what the training noted of itself, as far as its code is ours."""
+        module = self.state.assembled.module if self.state.assembled else None
+        if module is None:
+            return {}
+        job = self.state.jobs_done.get(training_job(self.state, self.events) or "")
+        own = job.own_code if job else ()
+        network, loss = (self.noted.get(name) for name in ("network", "loss"))
+        ran = not own and isinstance(network, str) and isinstance(loss, str)
+        told = {
+            "Template": module.template,
+            "Network": f"{network if ran else module.model}, input {'x'.join(map(str, module.input_shape))}",
+            "Loss": str(loss) if ran else module.loss,
+            "Augmentation": module.augmentation,
+            "Own code": f"{', '.join(own)}: network, loss and augmentation are its author's words" if own else "",
+        }
+        return {label: text for label, text in told.items() if text}
 
     @property
     def made_by(self) -> dict[str, str]:

@@ -42,8 +42,8 @@ def gallery(facts: Facts) -> str:
         return ""
     if facts.pictures.missing:
         return f"<p>There are no pictures of test cases. {escape(clean(facts.pictures.missing))}</p>"
-    prepared = facts.state.prepared
-    planes = prepared is not None and prepared.meta.dimensions == 3
+    locked = facts.state.locked
+    planes = locked is not None and locked.facts.dimensions == 3
     told = " ".join([_MASKS] * facts.segmentation + [_PLANES] * planes + [_NUMBERS])
     return f"<p>{escape(told)}</p>" + f'<div class="cases">{"".join(_tile(facts, one) for one in tiles)}</div>'
 

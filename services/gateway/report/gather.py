@@ -8,9 +8,10 @@ from services.gateway.parts import Parts, story_of
 from services.gateway.report.facts import Details, Facts, training_job
 from services.gateway.report.pictures import pictures
 from services.gateway.trace import trace
+from shared.bus.part import readable
 from shared.bus.streams import LOG
 from shared.contracts.base import Ref
-from shared.contracts.state import fold
+from shared.contracts.state import RunState, fold
 from shared.contracts.training import JobProgress
 from shared.errors import NotFound, ToolBroken
 
@@ -35,11 +36,17 @@ async def gather(parts: Parts, run_id: str, wait: float | None = None) -> Facts:
         details=details,
         progress=progress,
         shares=trace(events, entries, datetime.now(UTC)).roles,
+        warnings=await _warnings(parts, state),
         missing=tuple(missing),
     )
     if wait is None:
         return facts
     return replace(facts, pictures=await pictures(parts, facts, wait))
+
+
+async def _warnings(parts: Parts, state: RunState) -> tuple[str, ...]:
+    card = await parts.bus.card(state.planned.card.dataset_id) if state.planned else None
+    return card.profile.warnings if card and card.profile else ()
 
 
 def _details(parts: Parts, ref: Ref) -> Details:
@@ -49,4 +56,5 @@ def _details(parts: Parts, ref: Ref) -> Details:
 async def _progress(parts: Parts, run_id: str, job_id: str) -> tuple[JobProgress, ...]:
     """What the bus still keeps of it: the last thousand messages, for some months."""
     messages = parts.bus.connection.read(LOG, f"log.{run_id}.{job_id}")
-    return tuple([JobProgress.model_validate_json(message.data) async for message in messages])
+    found = [readable(message, JobProgress.model_validate_json) async for message in messages]
+    return tuple(filter(None, found))

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from services.gateway.questions import asked
 from services.gateway.report.blocks import (
     Section,
     Table,
@@ -18,6 +19,7 @@ from services.gateway.report.blocks import (
 from services.gateway.report.cases import cases
 from services.gateway.report.data import data, leakage
 from services.gateway.report.facts import Facts, training_job
+from services.gateway.report.subgroups import subgroups, worst
 from services.gateway.report.verdict import verdict
 from services.gateway.summary import duration
 from shared.contracts.runs import WorkReturned
@@ -32,8 +34,8 @@ _CAUSE = 600
 def sections(facts: Facts) -> tuple[Section, ...]:
     """In reading order; a topic of which nothing is known yet is left out."""
     found = (
-        _result(facts), _score(facts), _each(facts), cases(facts), _gates(facts), data(facts), leakage(facts),
-        _model(facts), _cost(facts),
+        _result(facts), _score(facts), _each(facts), subgroups(facts), cases(facts), _gates(facts), data(facts),
+        leakage(facts), _model(facts), _cost(facts),
     )  # fmt: skip
     return tuple(one for one in found if one)
 
@@ -49,17 +51,22 @@ def interval(metric: Metric) -> str:
 def _result(facts: Facts) -> Section | None:
     state, scored, end = facts.state, facts.state.scored, facts.state.finished
     reason = (end.reason if end and end.end != "succeeded" else "") or (state.failed.reason if state.failed else "")
-    waiting = state.needed.missing if state.needed and not end else None
-    refused = (state.planned.plan.refused if state.planned else ()) or (waiting.refused if waiting else ())
+    question = state.question.question if state.question else None
+    refused = [(one.dataset_id, one.reason) for one in state.planned.plan.refused] if state.planned else []
+    if question and question.wants == "dataset":
+        refused = [(one.value, one.says) for one in question.options]
     told = pairs(
         ("Request", state.requested.requirement if state.requested else ""),
         ("Headline", interval(scored.metric) + ", 95 % interval" if scored and scored.metric else ""),
         ("Level", verdict(facts)),
+        *zip(("It rests on", "", "", ""), scored.rests_on if scored else (), strict=False),
+        ("Worst subgroup", worst(facts)),
         ("Failed gate", (end.gate or "") if end else ""),
         ("Why it ended", reason),
         ("Infeasible", state.infeasible.finding.reason if state.infeasible else ""),
-        ("Waits for", waiting.need if waiting else ""),
-        ("Not taken", "; ".join(f"{one.dataset_id}: {one.reason}" for one in refused)),
+        ("Asks", question.text if question and not end else ""),
+        ("Answers", "; ".join(one.told for one in asked(facts.events) if one.answer)),
+        ("Not taken", "; ".join(f"{dataset}: {why}" for dataset, why in refused)),
         ("Package", f"sha256 {facts.package.sha256}" if facts.package else ""),
     )
     partial = "" if end else "This report is partial: the run has not ended. What is not below has not happened yet."
@@ -87,8 +94,7 @@ def _score(facts: Facts) -> Section | None:
         told = values({name: bound for name, bound in bounds.items() if bound is not None})
         bar = f"Acceptable range in {acceptable.metric}: {told} (from the {acceptable.source})."
     none = "" if scored.metric else "The plan's metric has no value: no usable prediction came, or it is undefined."
-    times = f"Scored {counted(scored.scorings, 'time')}, locked {counted(scored.locks, 'time')}."
-    return section("Score on the locked test set", none, metrics, _level(facts, scored), p, bar, times)
+    return section("Score on the locked test set", none, metrics, _level(facts, scored), p, bar)
 
 
 def _level(facts: Facts, scored: RunScored) -> Table:
@@ -144,15 +150,7 @@ def _gates(facts: Facts) -> Section | None:
 
 
 def _model(facts: Facts) -> Section | None:
-    state, blocks = facts.state, []
-    if state.assembled:
-        module = state.assembled.module
-        blocks += [
-            ("Template", module.template),
-            ("Model", f"{module.model}, input {'x'.join(map(str, module.input_shape))}"),
-            ("Loss", module.loss),
-            ("Augmentation", module.augmentation),
-        ]
+    state, blocks = facts.state, [*facts.built.items()]
     if state.trained:
         blocks += [
             ("Trained", f"{duration(state.trained.seconds)}, {counted(state.trained.attempts, 'attempt')}"),
@@ -196,8 +194,6 @@ def _cost(facts: Facts) -> Section | None:
         ("Money", f"{spent.usd:.2f} USD" if spent.usd else ""),
         ("GPU", duration(spent.gpu_seconds) if spent.gpu_seconds else ""),
         ("Wall time", duration(state.last_at - state.first_at)),
-        ("Locks", f"{state.locks}"),
-        ("Scorings", f"{state.scorings}"),
     )
     rows = tuple(
         (one.role, str(one.turns), duration(one.working), duration(one.waiting), f"{one.share:.0%}")

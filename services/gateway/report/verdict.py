@@ -11,14 +11,15 @@ def verdict(facts: Facts) -> str:
     if scored is None:
         return f"none: {_unscored(facts)}"
     failed = [gate for gate in scored.gates if not gate.passed]
-    if failed:
+    if failed and scored.level == "ran":
         text = "; ".join(f"gate {gate.name} failed ({gate.evidence})" for gate in failed)
         sentence = f"ran, not valid: {text}."
     elif scored.level == "useful":
         sentence = f"useful: all {len(scored.gates)} gates passed, and {_against(scored)}."
     else:
-        why = "; ".join(facts.details.why) or _against(scored)
-        sentence = f"{scored.level}, not useful: all {len(scored.gates)} gates passed, but {why}."
+        why = "; ".join(facts.details.why or [f"gate {gate.name} failed ({gate.evidence})" for gate in failed])
+        held = "" if failed else f"all {len(scored.gates)} gates passed, but "
+        sentence = f"{scored.level}, not useful: {held}{why or _against(scored)}."
     if state.finished and state.finished.level != scored.level:
         sentence += f" The run ended with level {state.finished.level}."
     return sentence
@@ -43,8 +44,8 @@ def _unscored(facts: Facts) -> str:
     state = facts.state
     if facts.package:
         return f"there is a package, but no score on the test set (run {state.status})."
-    if state.needed and not state.finished:
-        return "the run waits for a dataset; nothing was trained."
+    if state.question and not state.finished:
+        return "the run waits for a person's answer; there is no package and no score."
     ended = f"the run ended as {state.status}" if state.finished else f"the run is {state.status}"
     at = f" at {state.stage}" if state.stage else ""
     return f"{ended}{at}; there is no package and no score."

@@ -1,8 +1,10 @@
 """Scoring of a diagnosis: probabilities against labels, one of each sample or several that may hold."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import JsonValue
@@ -15,15 +17,16 @@ from services.scorer.classes.predictions import Predictions, read_predictions, u
 from services.scorer.findings import DRAWS, Asked, Findings, metric_of, patient_numbers
 from services.scorer.patients import Floats, Interval, Ints, over_patients
 from services.scorer.rows import label_of, several_labels
-from shared.contracts.data import IndexRow
 from shared.contracts.scoring import Gate, Metric
 
 BY_PATIENT = "auc_macro_by_patient"
 """Beside the figures over samples: over patients, by the mean of the probabilities of a patient's samples."""
 
+AnyCases = TypeVar("AnyCases", Cases, LabelCases)
+
 
 def measure(asked: Asked) -> Findings:
-    names, several = asked.meta.label_names, several_labels(asked.sealed.test)
+    names, several = asked.facts.label_names, several_labels(asked.test)
     if isinstance(asked.answers, Gate):
         read = unusable(asked.names, names, asked.answers, several)
     else:
@@ -34,13 +37,13 @@ def measure(asked: Asked) -> Findings:
 
 
 def _single(asked: Asked, read: Predictions) -> Findings:
-    numbers: Mapping[str, int] = {label: number for number, label in enumerate(asked.meta.label_names)}
+    numbers: Mapping[str, int] = {label: number for number, label in enumerate(asked.facts.label_names)}
     cases = Cases(
-        truth=np.array([numbers[label_of(row) or ""] for row in asked.sealed.test], dtype=np.int64),
+        truth=np.array([numbers[label_of(row) or ""] for row in asked.test], dtype=np.int64),
         scores=read.scores,
         predicted=read.predicted,
-        patients=patient_numbers(asked.sealed.test),
-        classes=asked.meta.label_names,
+        patients=patient_numbers(asked.test),
+        classes=asked.facts.label_names,
     )
     found = [
         _metric(name, metrics.value(name, cases), metrics.bootstrap(cases, name, DRAWS, asked.seed), cases.patients)
@@ -53,7 +56,7 @@ def _single(asked: Asked, read: Predictions) -> Findings:
         values = partial(calibration.draw_values, name, cases)
         found.append(_calibration(name, cases.patients, values, asked.seed, top))
     figures = tuple(one for one in found if one)
-    train = Counter(label_of(row) or "" for row in _trained(asked))
+    train = Counter(label_of(row) or "" for row in asked.train)
     defined = any(one.name == asked.metric for one in figures)
     against, p = controls(cases, train, asked.metric, DRAWS, asked.seed) if defined else ((), None)
     return Findings(
@@ -64,16 +67,17 @@ def _single(asked: Asked, read: Predictions) -> Findings:
         controls=against,
         permutation_p=p,
         details={"calibration": [dict(one) for one in calibration.bins(cases)]},
+        part=_part(asked, cases, metrics.value, metrics.bootstrap),
     )
 
 
 def _several(asked: Asked, read: Predictions) -> Findings:
-    names = asked.meta.label_names
+    names = asked.facts.label_names
     cases = LabelCases(
-        truth=labels.truth_of([row.label or () for row in asked.sealed.test], names),
+        truth=labels.truth_of([row.label or () for row in asked.test], names),
         scores=read.scores,
         answered=read.answered,
-        patients=patient_numbers(asked.sealed.test),
+        patients=patient_numbers(asked.test),
         labels=names,
     )
     found = [
@@ -88,7 +92,7 @@ def _several(asked: Asked, read: Predictions) -> Findings:
             _calibration(name, cases.patients, partial(calibration.label_draw_values, name, cases), asked.seed)
         )
     figures = tuple(one for one in found if one)
-    train = labels.truth_of([row.label or () for row in _trained(asked)], names).mean(axis=0)
+    train = labels.truth_of([row.label or () for row in asked.train], names).mean(axis=0)
     defined = any(one.name == asked.metric for one in figures)
     against, p = label_controls(cases, train, asked.metric, DRAWS, asked.seed) if defined else ((), None)
     return Findings(
@@ -103,11 +107,24 @@ def _several(asked: Asked, read: Predictions) -> Findings:
             "rules": [*labels.rules(cases)],
             "calibration": [dict(one) for one in calibration.label_bins(cases)],
         },
+        part=_part(asked, cases, labels.value, labels.bootstrap),
     )
 
 
-def _trained(asked: Asked) -> Sequence[IndexRow]:
-    return [row for row in asked.sealed.view.rows if row.split == "train"]
+def _part(
+    asked: Asked,
+    cases: AnyCases,
+    value: Callable[[str, AnyCases], float | None],
+    bootstrap: Callable[[AnyCases, str, int, int], Interval | None],
+) -> Callable[[Ints], Metric | None]:
+    def part(places: Ints) -> Metric | None:
+        arrays: dict[str, Any] = {name: one[places] for name, one in vars(cases).items() if isinstance(one, np.ndarray)}
+        arrays["patients"] = patient_numbers([asked.test[place] for place in places])
+        some = replace(cases, **arrays)
+        drawn = bootstrap(some, asked.metric, DRAWS, asked.seed)
+        return _metric(asked.metric, value(asked.metric, some), drawn, some.patients)
+
+    return part
 
 
 def _metric(name: str, found: float | None, interval: Interval | None, patients: Ints) -> Metric | None:
@@ -123,9 +140,9 @@ def _calibration(
 
 
 def _table(asked: Asked, read: Predictions, several: bool) -> list[JsonValue]:
-    names = asked.meta.label_names
+    names = asked.facts.label_names
     table: list[JsonValue] = []
-    for number, row in enumerate(asked.sealed.test):
+    for number, row in enumerate(asked.test):
         line: dict[str, JsonValue] = {"sample_id": row.sample_id, "patient": row.patient}
         line["label"] = list(row.label or ()) if several else label_of(row)
         if row.sample_id in read.failed:

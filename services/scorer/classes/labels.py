@@ -111,7 +111,14 @@ def per_label(cases: LabelCases) -> dict[str, dict[str, float]]:
 
 def bootstrap(cases: LabelCases, metric: str, draws: int = 1000, seed: int = 0) -> Interval | None:
     """95 % interval over patients, as `metrics.bootstrap`."""
-    return over_patients(cases.patients, lambda weights: draw_values(metric, cases, cases.truth, weights), draws, seed)
+    held = [] if metric == "accuracy" else [cases.truth[:, number] for number in cases.judged]
+    return over_patients(
+        cases.patients,
+        lambda weights: draw_values(metric, cases, cases.truth, weights),
+        draws,
+        seed,
+        classes=[np.flatnonzero(side) for truth in held for side in (truth, ~truth)],
+    )
 
 
 def permute(cases: LabelCases, metric: str, draws: int = 1000, seed: int = 0) -> Floats:

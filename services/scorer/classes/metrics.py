@@ -107,7 +107,14 @@ def by_patient(cases: Cases) -> Cases | None:
 
 def bootstrap(cases: Cases, metric: str, draws: int = 1000, seed: int = 0) -> Interval | None:
     """95 % interval over patients; None when the metric is undefined, or for fewer than a twentieth of the draws."""
-    return over_patients(cases.patients, lambda weights: draw_values(metric, cases, cases.truth, weights), draws, seed)
+    each = [] if metric == "accuracy" else [np.flatnonzero(cases.truth == c) for c in np.unique(cases.truth)]
+    return over_patients(
+        cases.patients,
+        lambda weights: draw_values(metric, cases, cases.truth, weights),
+        draws,
+        seed,
+        classes=each,
+    )
 
 
 def permute(cases: Cases, metric: str, draws: int = 1000, seed: int = 0) -> Floats:

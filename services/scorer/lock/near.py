@@ -1,19 +1,12 @@
 """Near-duplicates: images of different patients that are one image, saved again, resized, cropped a little, brightened.
 
-Images of one organ look alike when they are small, so it takes two stages. First, of each sample on the smaller side
-the three most alike on the other, by correlation of what is left of them at 16 points an edge, with coarse structures
-weighed down, over 69 small crops. Then these few are laid upon each other exactly (`register.py`) and compared in the
-band that tells patients apart and survives JPEG. Volumes are compared whole, in one stage. Mirrored or turned images
-do not count as copies.
+Images of one organ look alike when they are small, so it takes two stages. First, of each sample the three most alike
+of those after it, by correlation of what is left of them at 16 points an edge, with coarse structures weighed down,
+over 69 small crops. Then these few are laid upon each other exactly (`register.py`) and compared in the band that tells
+patients apart and survives JPEG. Volumes are compared whole, in one stage. Mirrored or turned images do not count as
+copies.
 
-Measured on the replicas of m3bench (`bench/near_duplicates.py`). False alarms: none among 3.4 million pairs of
-different patients' pictures (chest films, abdominal CT slices; the nearest reached 0.977, the bar is 0.98), none
-among 45 000 pairs of volumes (chest and abdominal CT, head MRI; the nearest reached 0.991, the bar is 0.993; one copy
-that the replica plants was found). Found of 450 planted copies of pictures each: JPEG of quality 30 and 75, half and
-three quarter size, darker, 5 % cut off: all; 10 % cut off, or gamma 0.7: 99 %; 10 % cut off, resized, darker and JPEG
-at once: 99 %; contrast raised until it clips: 93 %. Of 50 volumes: other dtype, other intensities, windowed to 1-99
-%, axes stored the other way, resampled to 0.7, halved in plane: all; with every other slice gone 96 %. Cropped
-volumes are mostly not found.
+What that finds and mistakes stands in the README; `bench/near_duplicates.py` measures it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +30,7 @@ WORTH_A_LOOK = 0.88
 """In the first stage: no planted copy lay lower."""
 _POINTS = 16
 _BLOCK = 16
-"""Samples whose crops are compared with a whole side at once."""
+"""Samples whose crops are compared with all others at once."""
 _PAIRS = 256
 
 
@@ -61,18 +54,13 @@ CROPS = (
 )
 
 
-def near(records: Records, patients: Ints, left: Ints, right: Ints) -> list[tuple[int, int]]:
-    """Pairs (of left, of right) of different patients that show the same; all are row numbers of `records`."""
-    found: list[tuple[int, int]] = []
-    for kind in (FLAT, SOLID):
-        ours = left[records["kind"][left] == kind]
-        theirs = right[records["kind"][right] == kind]
-        if not len(ours) or not len(theirs):
-            continue
-        swap = len(theirs) > len(ours)
-        many, few = (theirs, ours) if swap else (ours, theirs)
-        pairs = _pictures(records, patients, many, few) if kind == FLAT else _volumes(records, patients, many, few)
-        found += [(few_, many_) if swap else (many_, few_) for many_, few_ in pairs]
+def near(records: Records, patients: Ints) -> list[tuple[int, int]]:
+    """Pairs (earlier, later) of records of different patients that show the same; `patients` are numbers."""
+    found: set[tuple[int, int]] = set()
+    for kind, search in ((FLAT, _pictures), (SOLID, _volumes)):
+        numbers = np.flatnonzero(records["kind"] == kind)
+        if len(numbers) > 1:
+            found |= {(min(pair), max(pair)) for pair in search(records, patients, numbers)}
     return sorted(found)
 
 
@@ -80,22 +68,24 @@ def comparable(records: Records) -> npt.NDArray[np.bool_]:
     return np.asarray(records["kind"] != NOTHING)
 
 
-def _pictures(records: Records, patients: Ints, many: Ints, few: Ints) -> list[tuple[int, int]]:
-    described = np.concatenate([_described(_looks(records, part), Crop()) for part in _parts(many, 512)])
+def _pictures(records: Records, patients: Ints, numbers: Ints) -> list[tuple[int, int]]:
+    described = np.concatenate([_described(_looks(records, part), Crop()) for part in _parts(numbers, 512)])
     first, second, crops = [], [], []
-    for part in _parts(few, _BLOCK):
+    for start in range(0, len(numbers), _BLOCK):
+        # Each block is held against itself and all after it: the crops cover both directions.
+        part, rest = numbers[start : start + _BLOCK], numbers[start:]
         looks = _looks(records, part)
-        # (crops, few, many)
-        each = np.stack([_described(looks, crop) for crop in CROPS]).reshape(len(CROPS) * len(part), -1) @ described.T
-        each = each.reshape(len(CROPS), len(part), len(many))
+        # (crops, part, rest)
+        each = np.stack([_described(looks, crop) for crop in CROPS]).reshape(len(CROPS) * len(part), -1)
+        each = (each @ described[start:].T).reshape(len(CROPS), len(part), len(rest))
         scores = each.max(axis=0)
-        scores[patients[part][:, None] == patients[many][None, :]] = -1
-        count = min(CANDIDATES, len(many))
+        scores[patients[part][:, None] == patients[rest][None, :]] = -1
+        count = min(CANDIDATES, len(rest))
         best = np.argpartition(-scores, count - 1, axis=1)[:, :count]
         rows, places = np.repeat(np.arange(len(part)), count), best.reshape(-1)
         kept = scores[rows, places] >= WORTH_A_LOOK
         rows, places = rows[kept], places[kept]
-        first.append(many[places])
+        first.append(rest[places])
         second.append(part[rows])
         crops.append(each[:, rows, places].argmax(axis=0))
     one, other, crop = np.concatenate(first), np.concatenate(second), np.concatenate(crops)
@@ -107,14 +97,15 @@ def _pictures(records: Records, patients: Ints, many: Ints, few: Ints) -> list[t
     return found
 
 
-def _volumes(records: Records, patients: Ints, many: Ints, few: Ints) -> list[tuple[int, int]]:
-    described = np.concatenate([_described_volumes(records, part) for part in _parts(many, 512)])
+def _volumes(records: Records, patients: Ints, numbers: Ints) -> list[tuple[int, int]]:
+    described = np.concatenate([_described_volumes(records, part) for part in _parts(numbers, 512)])
     found = []
-    for part in _parts(few, 256):
-        scores = _described_volumes(records, part) @ described.T
-        scores[patients[part][:, None] == patients[many][None, :]] = -1
+    for start in range(0, len(numbers), 256):
+        part, rest = numbers[start : start + 256], numbers[start:]
+        scores = described[start : start + 256] @ described[start:].T
+        scores[patients[part][:, None] == patients[rest][None, :]] = -1
         rows, places = np.nonzero(scores >= SAME_VOLUME)
-        found += [(int(many[place]), int(part[row])) for row, place in zip(rows, places, strict=True)]
+        found += [(int(part[row]), int(rest[place])) for row, place in zip(rows, places, strict=True)]
     return found
 
 

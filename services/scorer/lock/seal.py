@@ -1,178 +1,236 @@
-"""Taking the test set away: what must hold of an index before it is sealed, and what later roles may see.
+"""Taking the test set away: sides and names of all cases from a secret seed, and what later roles may see of them.
 
-Pure: rows and packs in, a `Sealed` out. The same inputs give the same seal, so it is derived again when it is needed.
+Pure: a case table and a seed in, a `Lock` out. Ids, order and sides follow from the seed alone, which nobody else has.
 """
 
 import hashlib
-import re
+import hmac
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import JsonValue, ValidationError
+import numpy as np
+from pydantic import JsonValue
 
-from services.scorer.lock.complete import complete
-from services.scorer.lock.copies import SPLITS, Copies, Pair
+from services.scorer.lock.copies import Copies, Pair, equal, joined, numbered
+from services.scorer.lock.facts import classes_of, facts_of, labels_of
+from services.scorer.lock.gates import complete
 from services.scorer.lock.leaks import leaks_of
-from services.scorer.rows import files_of
-from shared.contracts.base import TaskKind
-from shared.contracts.data import (
-    Handoff,
-    IndexMeta,
-    IndexRow,
-    LeakageReport,
-    PackedSample,
-    PackList,
-    ViewManifest,
-)
-from shared.contracts.scoring import Gate
-from shared.trainkit.indexrules import counted_as
+from services.scorer.lock.left_out import BOUND, left_out
+from services.scorer.lock.near import Ints
+from services.scorer.lock.persons import one_side, same_person
+from services.scorer.lock.split import VAL, divide, split_shares
+from services.scorer.rows import counted_as
+from shared.contracts.base import Ref
+from shared.contracts.cases import CaseRecord, CaseTable
+from shared.contracts.data import IndexRow, LeakageReport, SealedSplit, StoredCase, ViewManifest
+from shared.contracts.rules import Split
+
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+SUFFIXES = {"image/png": ".png", "image/tiff": ".tif", "application/x-nifti": ".nii.gz"}
+"""Of canonical files, by media type."""
+MOST = 0.5
+"""Share of the cases that near-duplicates may join to one group; where they join more, something else is alike."""
+
+
+LARGE = 0.2
+"""Share of the cases of one patient that is told."""
+
+
+class CannotLock(ValueError):
+    """What keeps a table from being locked, in the Data Engineer's words: gate -> evidence."""
+
+    def __init__(self, problems: Mapping[str, str], leakage: LeakageReport | None = None) -> None:
+        super().__init__("; ".join(problems.values()))
+        self.evidence: dict[str, JsonValue] = {"gates": dict(problems)}
+        if leakage:
+            self.evidence["leakage"] = leakage.model_dump(mode="json")
 
 
 @dataclass(frozen=True)
-class Sealed:
-    """An index parted in two: `test` with its answers stays with the scorer, `view` is for later roles."""
+class Lock:
+    """A table parted in two: `sealed` stays with the scorer, everything else is for later roles."""
 
-    gates: tuple[Gate, ...]
-    leakage: LeakageReport
-    """Names samples on both sides: for the Data Engineer. `told` is for everybody."""
-    merge: tuple[Pair, ...]
-    """Pairs of samples whose patients belong on one side, where the split that was made parts them."""
+    sealed: SealedSplit
     view: ViewManifest
-    test: tuple[IndexRow, ...]
-    test_packs: tuple[PackedSample, ...]
-    manifest_sha256: str
+    leakage: LeakageReport
+    """Names training and validation cases alone."""
     counts: dict[str, dict[str, int]]
-    """split -> class -> samples; beside several labels that may hold `all` is how many samples there are."""
+    """split -> class -> cases; beside several labels that may hold `all` is how many cases there are."""
     patients: dict[str, int]
     """split -> patients."""
 
-    @property
-    def problems(self) -> dict[str, str]:
-        return {gate.name: gate.evidence for gate in self.gates if not gate.passed}
 
-    @property
-    def told(self) -> LeakageReport:
-        """The report without the names of test samples."""
-        test = {row.sample_id for row in self.test}
-        pairs = tuple(
-            (check, *("[sealed]" if name in test else name for name in pair)) for check, *pair in self.leakage.pairs
-        )
-        return self.leakage.model_copy(update={"pairs": pairs})
+def seal(table: CaseTable, copies: Copies, seed: str, last: SealedSplit | None = None, bound: float = BOUND) -> Lock:
+    """Divide, name and part the cases; those of the `last` lock stay on their side. Raises CannotLock."""
+    kept, contradictions = _agreeing(table.cases, copies)
+    cases, copies = [_in_order(table.cases[place]) for place in kept], copies.only(kept)
+    if not cases:
+        raise CannotLock({"cases_given": "the rules found no case that can be read"})
+    given = _given(cases)
+    groups, merged = _groups(cases, copies, same_person(cases, table.persons), given)
+    before = dict(zip(last.keys, (row.split for row in last.rows), strict=True)) if last else {}
+    sides = _sides(cases, groups, table.coverage.label_values, seed, given, before)
+    facts = facts_of(table, cases, sides, "dataset" if given else "made", contradictions)
+    leakage, leaks = leaks_of(cases, sides, copies, given is None)
+    gates = (*complete(cases, sides, groups.tolist(), facts), *leaks, one_side(cases, sides, table.persons))
+    failed = [gate for gate in gates if not gate.passed]
+    if failed:
+        raise CannotLock({gate.name: gate.evidence for gate in failed}, leakage)
 
-
-def read_index(data: bytes) -> tuple[IndexRow, ...]:
-    """Rows of an `index.jsonl`; ValueError names the first line that is none."""
-    rows = []
-    for number, line in enumerate(data.splitlines(), 1):
-        if line.strip():
-            try:
-                rows.append(IndexRow.model_validate_json(line))
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"])) or "line"
-                raise ValueError(f"line {number} of the index is no row: {where}: {first['msg']}") from None
-    if not rows:
-        raise ValueError("the index has no rows")
-    return tuple(rows)
-
-
-def check_and_seal(
-    rows: Sequence[IndexRow],
-    meta: IndexMeta,
-    packs: PackList,
-    handoff: Handoff | None = None,
-    copies: Copies | None = None,
-    damaged: Mapping[str, str] | None = None,
-) -> Sealed:
-    """Judge an index and part it. Never raises for what the index holds: problems are failed gates.
-
-    `packs` covers all rows; `copies` is what a comparison of the samples' contents found, `damaged` the test samples
-    whose mask cannot be scored against, with the reason.
-    """
-    copies = copies or Copies()
-    test = tuple(row for row in rows if row.split == "test")
-    seen = tuple(row for row in rows if row.split != "test")
-    pack_of = {pack.sample_id: pack for pack in packs.samples}
-    view = ViewManifest(
-        rows=seen,
-        packs=tuple(pack_of[row.sample_id] for row in seen if row.sample_id in pack_of),
-        label_names=meta.label_names,
-        label_values={name: meta.label_values[name] for name in meta.label_names if name in meta.label_values},
-        task=meta.task,
-        dimensions=meta.dimensions,
-        handoff=_without(handoff or Handoff(), test, seen, meta.task),
+    ids = [f"case_{_secret(seed, 'case', case.key)}" for case in cases]
+    people = _people(cases, groups, seed)
+    order = sorted(range(len(cases)), key=lambda place: ids[place])
+    rows = tuple(_row(cases[place], ids[place], people[place], sides[place]) for place in order)
+    stored = tuple(
+        StoredCase(sample_id=ids[place], images=cases[place].images, mask=cases[place].mask) for place in order
     )
-    leakage, leaks = leaks_of(rows, copies, meta)
-    lines = sorted(f"{row.sample_id} {row.patient} {row.split}" for row in rows)
-    return Sealed(
-        gates=(*complete(rows, meta, packs, damaged or {}), *leaks),
-        leakage=leakage,
-        merge=copies.merge if meta.split_from == "made" else (),
-        view=view,
-        test=test,
-        test_packs=tuple(pack_of[row.sample_id] for row in test if row.sample_id in pack_of),
-        manifest_sha256=hashlib.sha256("\n".join(lines).encode()).hexdigest(),
-        counts={
-            split: dict(Counter(name for row in rows if row.split == split for name in counted_as(row.label)))
-            for split in SPLITS
-        },
-        patients={split: len({row.patient for row in rows if row.split == split}) for split in SPLITS},
-    )
-
-
-def _without(handoff: Handoff, test: Sequence[IndexRow], seen: Sequence[IndexRow], task: TaskKind) -> Handoff:
-    """The hand-off with the names of test samples, patients and files masked, and what test reports say.
-
-    What train rows use too stays.
-    """
-    train_names = _names(seen, task)
-    # What several patients share ("images") and what is very short ("7") tells nothing about a patient.
-    names = {
-        name
-        for name, patients in _names(test, task).items()
-        if len(patients) == 1 and len(name) >= 4 and name not in train_names
+    shown = [place for place, row in enumerate(rows) if row.split != "test"]
+    called = {
+        case.key: one if side != "test" else "[sealed]" for case, one, side in zip(cases, ids, sides, strict=True)
     }
-
-    if task == "report_generation":
-        kept = {part for row in seen for part in _sentences(row.target)}
-        names |= {part for row in test for part in _sentences(row.target)} - kept
-
-    def mask(text: str) -> str:
-        for name in sorted((name for name in names if name in text), key=len, reverse=True):
-            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "[sealed]", text)
-        return text
-
-    return Handoff(
-        layout=mask(handoff.layout),
-        geometry={mask(key): _deep(given, mask) for key, given in handoff.geometry.items()},
-        oddities=tuple(map(mask, handoff.oddities)),
+    pairs = tuple((check, called[one], called[other]) for check, one, other in leakage.pairs)
+    notes = (*leakage.notes, *merged, *_largest(groups), left_out(table, rows, bound).evidence)
+    return Lock(
+        sealed=SealedSplit(
+            rows=rows, stored=stored, keys=tuple(cases[place].key for place in order), facts=facts, seed=seed
+        ),
+        view=ViewManifest(
+            rows=tuple(rows[place] for place in shown), stored=tuple(stored[place] for place in shown), facts=facts
+        ),
+        leakage=leakage.model_copy(update={"pairs": pairs, "notes": notes}),
+        counts={
+            side: dict(Counter(name for row in rows if row.split == side for name in counted_as(row)))
+            for side in SPLITS
+        },
+        patients={side: len({row.patient for row in rows if row.split == side}) for side in SPLITS},
     )
 
 
-def _sentences(report: str | None) -> set[str]:
-    """A report's text and its sentences; those of a word or two tell nothing."""
-    text = (report or "").strip()
-    return {part for part in (text, *map(str.strip, re.split(r"[.;!?\n]", text))) if len(part.split()) > 2}
+def manifest_sha256(rows: Iterable[IndexRow]) -> str:
+    """By which a split is known again."""
+    lines = sorted(f"{row.sample_id} {row.patient} {row.split}" for row in rows)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _deep(given: JsonValue, mask: Callable[[str], str]) -> JsonValue:
-    if isinstance(given, str):
-        return mask(given)
-    if isinstance(given, list):
-        return [_deep(item, mask) for item in given]
-    if isinstance(given, Mapping):
-        return {mask(key): _deep(item, mask) for key, item in given.items()}
-    return given
+def _agreeing(cases: Sequence[CaseRecord], copies: Copies) -> tuple[list[int], int]:
+    """Places of the cases that are to be used, and how many are not: exact copies with different labels."""
+    said: defaultdict[int, set[tuple[str, ...]]] = defaultdict(set)
+    for case, content in zip(cases, copies.content.tolist(), strict=True):
+        said[content].add(tuple(sorted(labels_of(case))))
+    kept = [place for place, content in enumerate(copies.content.tolist()) if len(said[content]) == 1]
+    return kept, len(cases) - len(kept)
 
 
-def _names(rows: Iterable[IndexRow], task: TaskKind) -> dict[str, set[str]]:
-    """Name (of a sample, patient, study, file or folder, with and without suffixes) -> patients it belongs to."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        paths = files_of(row, task)
-        parts = {part for path in paths for part in path.split("/")}
-        stems = {part.split(".")[0] for part in parts}
-        for name in {row.sample_id, row.patient, row.study or "", *paths} | parts | stems:
-            found[name].add(row.patient)
-    return found
+def _in_order(case: CaseRecord) -> CaseRecord:
+    """The order of several labels says nothing."""
+    several = isinstance(case.label, tuple)
+    return case.model_copy(update={"label": tuple(sorted(set(case.label or ())))}) if several else case
+
+
+def _given(cases: Sequence[CaseRecord]) -> list[Split] | None:
+    """The split that the dataset brings, if it has one for all cases; without a test side val is tested on."""
+    sides = [case.split for case in cases if case.split]
+    there = set(sides)
+    if len(sides) < len(cases) or len(there) < 2:
+        return None
+    if "train" not in there:
+        raise CannotLock({"split_given": "the split of the dataset has no training cases: drop `split` from the rules"})
+    return sides if "test" in there else ["test" if side == "val" else side for side in sides]
+
+
+def _groups(
+    cases: Sequence[CaseRecord], copies: Copies, persons: Sequence[Pair], given: Sequence[Split] | None
+) -> tuple[Ints, tuple[str, ...]]:
+    """(cases,) number of what must stay together, and what was joined, in words. `persons` are pairs of one person."""
+    patients = numbered([case.patient for case in cases])
+    count = int(patients.max()) + 1
+
+    def grouped(pairs: Sequence[Pair]) -> tuple[Ints, int]:
+        # What a given split parts is judged, not moved.
+        stay = [(one, other) for one, other in pairs if not given or given[one] == given[other]]
+        groups = joined(count, [(int(patients[one]), int(patients[other])) for one, other in stay])
+        return groups[patients], int(groups.max()) + 1
+
+    _, people = grouped(persons)
+    told = f"{count - people} patients of the rules count as one with another, as a header or a column says."
+    said = (told,) if people < count else ()
+    exact = equal(copies.content.tolist())
+    groups, left = grouped([*persons, *exact, *copies.near])
+    if copies.near and np.bincount(groups).max() > MOST * len(cases):
+        groups, _ = grouped([*persons, *exact])
+        return groups, (
+            *said,
+            f"Near-duplicates would join more than {MOST:.0%} of the cases: only exact copies were joined.",
+        )
+    pairs = f"{len(exact)} exact copies and {len(copies.near)} pairs of near-duplicates"
+    return groups, (*said, f"{people - left} patients count as one with another, whose images are the same ({pairs}).")
+
+
+def _largest(groups: Ints) -> tuple[str, ...]:
+    """A patient too large to be tested on takes its cases out of every test set: a reader has to know."""
+    share = np.bincount(groups).max() / len(groups)
+    return (f"One patient has {share:.0%} of the cases: it is hardly ever tested on.",) if share > LARGE else ()
+
+
+def _sides(
+    cases: Sequence[CaseRecord],
+    groups: Ints,
+    values: Mapping[str, int],
+    seed: str,
+    given: Sequence[Split] | None,
+    before: Mapping[str, Split],
+) -> list[Split]:
+    classes = [classes_of(case, values) for case in cases]
+    # What was seen in training once is not tested on later.
+    known: dict[int, Split] = {}
+    for case, group in zip(cases, groups.tolist(), strict=True):
+        if case.key in before:
+            known[group] = min(known.get(group, "test"), before[case.key], key=SPLITS.index)
+    if given is None:
+        count = int(groups.max()) + 1
+        if count < 4:
+            raise CannotLock({"test_patients": f"{count} patients: at least 4 are needed, of which 2 are tested on"})
+        sides = divide(groups, classes, split_shares(count), seed, known)
+        return [sides[group] for group in groups.tolist()]
+    if "val" in given:
+        return list(given)
+    train = [place for place, side in enumerate(given) if side == "train"]
+    count = len(set(groups[train].tolist()))
+    if count < 2:
+        raise CannotLock({"split_given": "training cases of the given split are of one patient: drop `split`"})
+    shares: dict[Split, float] = {"train": 1 - max(VAL, 1 / count), "val": max(VAL, 1 / count)}
+    fixed = {group: side for group, side in known.items() if side in shares and group in groups[train]}
+    carved = divide(groups[train], [classes[place] for place in train], shares, seed, fixed)
+    return [carved[group] if side == "train" else side for group, side in zip(groups.tolist(), given, strict=True)]
+
+
+def _people(cases: Sequence[CaseRecord], groups: Ints, seed: str) -> list[str]:
+    """Names of patients: of those that count as one, the same."""
+    names: dict[int, str] = {}
+    for case, group in zip(cases, groups.tolist(), strict=True):
+        names[group] = min(names.get(group, case.patient), case.patient)
+    return [f"p_{_secret(seed, 'patient', names[group])}" for group in groups.tolist()]
+
+
+def _row(case: CaseRecord, name: str, patient: str, side: Split) -> IndexRow:
+    files = [f"{name}/image{f'_{view}' if view else ''}{_suffix(image)}" for view, image in enumerate(case.images)]
+    return IndexRow(
+        sample_id=name,
+        patient=patient,
+        label=case.label,
+        target=f"{name}/mask{_suffix(case.mask)}" if case.mask else case.text,
+        files=tuple(files),
+        split=side,
+    )
+
+
+def _suffix(ref: Ref) -> str:
+    if ref.media_type not in SUFFIXES:
+        raise ValueError(f"a case has a file of the type {ref.media_type}, which is not canonical")
+    return SUFFIXES[ref.media_type]
+
+
+def _secret(seed: str, kind: str, name: str) -> str:
+    """16 hexadecimal digits that only who has the seed can tell from chance."""
+    return hmac.new(bytes.fromhex(seed), f"{kind} {name}".encode(), hashlib.sha256).hexdigest()[:16]

@@ -4,13 +4,14 @@ import numpy as np
 from pydantic import JsonValue
 
 from services.scorer.findings import DRAWS, Asked, metric_of, patient_numbers
+from services.scorer.masks.files import Grid
 from services.scorer.masks.lesions import SHARED, count_lesions
 from services.scorer.masks.overlap import Numbers, interval, mean
-from services.scorer.masks.pixel_scores import BINS, BadScores, pooled_auc, tally_scores, unscored
+from services.scorer.masks.pixel_scores import BadScores, pooled_auc, tally_scores, unscored
 from services.scorer.masks.reader import MaskReader
 from services.scorer.patients import Floats, over_patients
 from shared.contracts.scoring import Gate, Metric
-from shared.maskfile import MaskHeader
+from shared.scorebins import BINS
 
 RULES = (
     "A lesion is a connected part of one structure (also over corners). It is found when it and one lesion of the "
@@ -27,7 +28,7 @@ RULES = (
 class Anomalies:
     def __init__(self, asked: Asked, reader: MaskReader) -> None:
         self._asked, self._reader = asked, reader
-        self._patients = patient_numbers(asked.sealed.test)
+        self._patients = patient_numbers(asked.test)
         cases = len(self._patients)
         self._lesions, self._found, self._false = np.zeros(cases), np.zeros(cases), np.zeros(cases)
         self._answered, self._marked = np.zeros(cases, dtype=np.bool_), np.zeros(cases, dtype=np.bool_)
@@ -35,21 +36,21 @@ class Anomalies:
         self._counts = np.zeros((cases if self._scores_given else 0, 2, BINS))
         self._bad_scores: dict[str, str] = {}
 
-    def add(self, case: int, truth: Numbers, answer: Numbers | None, header: MaskHeader) -> None:
-        structures = len(self._asked.meta.label_names)
+    def add(self, case: int, truth: Numbers, answer: Numbers | None, grid: Grid) -> None:
+        structures = len(self._asked.facts.label_names)
         self._answered[case] = answer is not None
         self._marked[case] = answer is not None and bool(answer.any())
         self._lesions[case], self._found[case], self._false[case] = count_lesions(truth, answer, structures)
         if self._scores_given:
-            self._counts[case] = self._tallied(self._asked.names[case], truth, header)
+            self._counts[case] = self._tallied(self._asked.names[case], truth, grid)
 
-    def _tallied(self, name: str, truth: Numbers, header: MaskHeader) -> Floats:
+    def _tallied(self, name: str, truth: Numbers, grid: Grid) -> Floats:
         score = self._reader.score_of(name)
         try:
             if isinstance(score, str):
                 raise BadScores(score)
             if score is not None and name not in self._reader.failed:
-                return tally_scores(self._asked.store, score, truth, header)
+                return tally_scores(self._asked.store, score, truth, grid)
         except BadScores as error:
             self._bad_scores[name] = str(error)
         return unscored(truth)

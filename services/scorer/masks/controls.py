@@ -5,17 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from services.scorer.masks.files import BadMask
 from services.scorer.masks.lattice import resampled, turned
 from services.scorer.masks.overlap import Numbers, Overlaps, dice, mean, tally
-from services.scorer.masks.reader import read_packed_mask
+from services.scorer.masks.reader import read_mask
 from services.scorer.patients import Floats, Ints, dealt, orders_of
-from shared.contracts.data import ViewManifest
+from shared.contracts.data import DatasetFacts, StoredCase
 from shared.contracts.scoring import Control
-from shared.maskfile import BadMask
 from shared.store import Store
 
 TRAIN_MASKS = 40
-"""Most training masks that the prior is made from, evenly over the training rows."""
+"""Most training masks that the prior is made from, evenly over the training cases."""
 
 
 class MeanMask:
@@ -25,23 +25,22 @@ class MeanMask:
     structures want a point, the more frequent one has it.
     """
 
-    def __init__(self, store: Store, view: ViewManifest, shape: Sequence[int]) -> None:
-        """Fetches the packs of up to TRAIN_MASKS training rows, one at a time."""
-        structures = len(view.label_names)
-        values = [view.label_values[name] for name in view.label_names]
-        pack_of = {pack.sample_id: pack for pack in view.packs}
-        rows = [row for row in view.rows if row.split == "train" and row.target]
-        chosen = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), TRAIN_MASKS)).round().astype(int))
+    def __init__(self, store: Store, facts: DatasetFacts, train: Sequence[StoredCase], shape: Sequence[int]) -> None:
+        """Fetches up to TRAIN_MASKS masks of training cases, one at a time."""
+        structures = len(facts.label_names)
+        values = [facts.label_values[name] for name in facts.label_names]
+        masks = [case.mask for case in train if case.mask]
+        chosen = np.unique(np.linspace(0, len(masks) - 1, min(len(masks), TRAIN_MASKS)).round().astype(int))
         counts = np.zeros((structures, *shape), dtype=np.uint8)
         self.structures, self.masks, self.unreadable = structures, 0, 0
         for number in chosen:
             try:
-                header, found = read_packed_mask(store, pack_of[rows[number].sample_id], values)
+                grid, found = read_mask(store, masks[number], values)
             except BadMask:
                 self.unreadable += 1
                 continue
             self.masks += 1
-            points = resampled(turned(found.numbers, header.affine), shape)
+            points = resampled(turned(found, grid.affine), shape)
             for structure in range(structures):
                 counts[structure] += points == structure + 1
         self.points = self._most_probable(counts)

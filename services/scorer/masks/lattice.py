@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from services.scorer.masks.overlap import Numbers
-from shared.maskfile import Floats
+from services.scorer.patients import Floats
 
 EDGES = {2: (512, 256, 128, 64), 3: (96, 64, 48, 32)}
 """Points along an axis, by the number of axes; the finest that `budget` bears is taken."""

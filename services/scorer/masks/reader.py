@@ -1,76 +1,42 @@
-"""Reading a test set's masks: the truth from the sealed bucket, the answers as data that strangers wrote."""
+"""Reading a test set's masks: the truth as intake wrote it, the answers as the runner's program wrote them anew."""
 
-import tarfile
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
 
 from services.scorer.answers import Answers, all_cases, error_text, parse
+from services.scorer.masks.files import BadMask, Grid, fetched
 from services.scorer.masks.overlap import Numbers
+from shared.contracts.answers import MaskAnswer
 from shared.contracts.base import Ref
-from shared.contracts.data import PackedSample
 from shared.contracts.scoring import Gate
-from shared.maskfile import MAX_BYTES, BadMask, Classes, MaskHeader, read_classes, read_header
 from shared.store import Store
 
 TOLERANCE = 0.25
 """Of the shortest voxel edge: how far a corner of an answer's volume may lie from that of the truth."""
 
 
-def read_mask(store: Store, ref: Ref, values: Sequence[int]) -> tuple[MaskHeader, Classes]:
-    """A mask of the dataset. Raises BadMask."""
-    with tempfile.TemporaryDirectory(prefix="m3-mask-") as folder:
-        path = Path(folder) / "mask"
-        store.get_file(ref, path)
-        with path.open("rb") as stream:
-            header = read_header(stream)
-            return header, read_classes(stream, header, values)
+def read_mask(store: Store, ref: Ref, values: Sequence[int]) -> tuple[Grid, Numbers]:
+    """Grid and class numbers of a case. Raises BadMask."""
+    with fetched(store, ref) as file:
+        return file.grid, classes(file.numbers(), values)[0]
 
 
-def read_packed_mask(store: Store, pack: PackedSample, values: Sequence[int]) -> tuple[MaskHeader, Classes]:
-    """The mask of a training row, the last member of its pack. Raises BadMask."""
-    with tempfile.TemporaryDirectory(prefix="m3-mask-") as folder:
-        path = Path(folder) / "pack.tar"
-        store.get_file(pack.pack, path)
-        with tarfile.open(path, "r:") as archive:
-            stream = archive.extractfile(archive.getmember(pack.files[-1]))
-            if stream is None:
-                raise BadMask("the last member of its pack is no file")
-            header = read_header(stream)  # type: ignore[arg-type]
-            return header, read_classes(stream, header, values)  # type: ignore[arg-type]
-
-
-def damage(store: Store, pack: PackedSample, values: Sequence[int]) -> str | None:
-    """What keeps a test row's mask from being scored against; None when nothing does."""
-    if pack.target is None:
-        return None  # said by a gate of its own
-    try:
-        header, found = read_mask(store, pack.target, values)
-    except BadMask as error:
-        return str(error)
-    if found.fractions:
-        return f"{found.fractions} voxels are no whole numbers"
-    image = _image_header(store, pack)
-    # A package keeps to the grid of what it is given: no answer could be right for a mask that lies elsewhere. Half of
-    # the tolerance is for this, so that the other half is left to the package.
-    return f"beside its image, {off}" if image and (off := off_grid(header, image, TOLERANCE / 2)) else None
-
-
-def _image_header(store: Store, pack: PackedSample) -> MaskHeader | None:
-    """Of a sample's first image; None where it has none that masks have too (DICOM, several channels)."""
-    with tempfile.TemporaryDirectory(prefix="m3-mask-") as folder:
-        path = Path(folder) / "pack.tar"
-        store.get_file(pack.pack, path)
-        with tarfile.open(path, "r:") as archive:
-            stream = archive.extractfile(archive.getmember(pack.files[0]))
-            try:
-                return read_header(stream) if stream else None  # type: ignore[arg-type]
-            except BadMask:
-                return None
+def classes(stored: Numbers, values: Sequence[int]) -> tuple[Numbers, int]:
+    """Class numbers 1..N of the values in their order, and how many voxels hold another; those are 0, background."""
+    kind = np.uint8 if len(values) < 255 else np.uint16
+    unknown = np.iinfo(kind).max
+    table = np.full(256**stored.dtype.itemsize, unknown, kind)
+    table[0] = 0
+    for number, value in enumerate(values, 1):
+        if 0 < value < len(table):
+            table[value] = number
+    numbers = table[stored]
+    other = numbers == unknown
+    numbers[other] = 0
+    return numbers, int(np.count_nonzero(other))
 
 
 class _Unusable(Exception):
@@ -106,10 +72,10 @@ class MaskReader:
         """Whether there are answers at all."""
         return self._read.passed
 
-    def read(self, case: str, truth: MaskHeader) -> Numbers | None:
+    def read(self, case: str, truth: Grid) -> Numbers | None:
         """Class numbers on the truth's grid; None where there is no usable answer."""
         try:
-            return self._usable(self._given.cases.get(case), truth)
+            return self._usable(case, truth)
         except _Unusable as error:
             self._faults[error.fault] += 1
             self.failed[case] = str(error)
@@ -120,32 +86,34 @@ class MaskReader:
 
     def score_of(self, case: str) -> Ref | str | None:
         """The stored score image of a case, what is wrong with it, or None where the package gave none."""
-        answer = self._given.cases.get(case)
-        if not isinstance(answer, dict):
+        answer = self._answer(case)
+        if answer is None:
             return None
-        if answer.get("score_error") is not None:
-            return error_text({"error": answer["score_error"]}, "the score image is no file")
-        if answer.get("score") is None:
-            return None
-        return _ref({"mask": answer["score"]}) or "the score image was not stored"
+        if answer.score_error is not None:
+            return error_text({"error": answer.score_error}, "the score image is no file")
+        return answer.score and (stored_by_runner(answer.score) or "the score image was not stored")
 
-    def _usable(self, answer: object, truth: MaskHeader) -> Numbers:
-        ref = _ref(answer)
-        if ref is None:
-            raise _Unusable("missing", error_text(answer, "no mask"))
-        with tempfile.TemporaryDirectory(prefix="m3-mask-") as folder:
-            path = Path(folder) / "mask"
-            self._store.get_file(ref, path)
-            with path.open("rb") as stream:
-                header = read_header(stream, pictures=("PNG",))
-                if off := off_grid(header, truth):
-                    raise _Unusable("geometry", off)
-                found = read_classes(stream, header, list(self._values.values()))
-        if found.fractions:
-            raise _Unusable("fractions", f"{found.fractions} voxels are no whole numbers")
-        if found.unknown:
-            raise _Unusable("labels", f"{found.unknown} voxels have a value that is not in the label map")
-        return found.numbers
+    def _answer(self, case: str) -> MaskAnswer | None:
+        try:
+            return MaskAnswer.model_validate(self._given.cases.get(case))
+        except ValidationError:
+            return None
+
+    def _usable(self, case: str, truth: Grid) -> Numbers:
+        answer = self._answer(case)
+        ref = stored_by_runner(answer.mask) if answer and answer.error is None else None
+        if answer is None or ref is None:
+            fault = "unreadable" if answer and answer.unreadable else "missing"
+            raise _Unusable(fault, error_text(self._given.cases.get(case), "no mask"))
+        with fetched(self._store, ref) as file:
+            if off := off_grid(file.grid, truth):
+                raise _Unusable("geometry", off)
+            if answer.fractions:
+                raise _Unusable("fractions", f"{answer.fractions} voxels are no whole numbers")
+            numbers, unknown = classes(file.numbers(), list(self._values.values()))
+        if unknown := unknown + answer.outside:
+            raise _Unusable("labels", f"{unknown} voxels have a value that is not in the label map")
+        return numbers
 
     def gates(self) -> tuple[Gate, ...]:
         """What became of the answers; counts, never the names of test cases. Call it when all were read."""
@@ -180,27 +148,21 @@ class MaskReader:
         )
 
 
-def off_grid(header: MaskHeader, wanted: MaskHeader, tolerance: float = TOLERANCE) -> str | None:
+def off_grid(grid: Grid, wanted: Grid) -> str | None:
     """How a mask misses the grid that it should be on; None when it does not."""
-    if (header.affine is None) != (wanted.affine is None):
+    if (grid.affine is None) != (wanted.affine is None):
         return "the mask is a picture where a volume was wanted, or a volume for a picture"
-    if header.shape != wanted.shape:
-        return f"the mask has the shape {header.shape} instead of {wanted.shape}"
-    if header.affine is None or wanted.affine is None:
+    if grid.shape != wanted.shape:
+        return f"the mask has the shape {grid.shape} instead of {wanted.shape}"
+    if grid.affine is None or wanted.affine is None:
         return None
     size = [*wanted.shape, *[1] * (3 - len(wanted.shape))]
     corners = np.array([(x, y, z, 1) for x in (0, size[0]) for y in (0, size[1]) for z in (0, size[2])], dtype=float)
-    off = float(np.linalg.norm((corners @ (header.affine - wanted.affine).T)[:, :3], axis=1).max())
+    off = float(np.linalg.norm((corners @ (grid.affine - wanted.affine).T)[:, :3], axis=1).max())
     edge = float(np.linalg.norm(wanted.affine[:3, :3], axis=0).min())
-    return f"the mask's affine moves a corner by {off:.3g} mm" if off > tolerance * edge else None
+    return f"the mask's affine moves a corner by {off:.3g} mm" if off > TOLERANCE * edge else None
 
 
-def _ref(answer: object) -> Ref | None:
-    """The stored mask that an answer names; only what the runner stored among the packages' output counts."""
-    if not isinstance(answer, dict) or answer.get("error") is not None:
-        return None
-    try:
-        ref = Ref.model_validate(answer.get("mask"))
-    except ValidationError:
-        return None
-    return ref if ref.bucket == "packages" and ref.size <= MAX_BYTES else None
+def stored_by_runner(ref: Ref | None) -> Ref | None:
+    """Only what the runner stored among the packages' output counts."""
+    return ref if ref and ref.bucket == "packages" else None

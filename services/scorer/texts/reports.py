@@ -9,10 +9,11 @@ from pydantic import JsonValue
 from services.scorer.answers import all_cases, error_text, parse
 from services.scorer.findings import DRAWS, Asked, Findings, metric_of, patient_numbers
 from services.scorer.names import METRICS
-from services.scorer.patients import Floats, over_patients
+from services.scorer.patients import Floats, Ints, over_patients
 from services.scorer.texts.controls import report_controls
 from services.scorer.texts.figures import RULES, Figure, figures
 from services.scorer.texts.tokens import words
+from shared.contracts.data import IndexRow
 from shared.contracts.scoring import Gate, Metric
 from shared.reporttext import MAX_CHARACTERS, clean
 
@@ -84,7 +85,7 @@ def _problem(report: object) -> str:
 
 
 def measure(asked: Asked) -> Findings:
-    test = asked.sealed.test
+    test = asked.test
     read = read_reports(asked.answers, asked.names)
     if not asked.compute or len(read.failed) == len(test):
         return Findings(gates=read.gates, cases=tuple(_table(asked, read, {})))
@@ -92,10 +93,16 @@ def measure(asked: Asked) -> Findings:
     known = figures(truth)
     sums = {name: known[name].of(answers, truth) for name in METRICS["report_generation"]}
     patients = patient_numbers(test)
-    found = tuple(_metric(name, known[name], sums[name], asked) for name in sums)
+    found = tuple(_metric(name, known[name], sums[name], test, asked.seed) for name in sums)
     each = {name: known[name].value(sums[name]) for name in sums}
     order = np.argsort(each[asked.metric], kind="stable") if asked.metric in each else np.arange(0)
-    train = [words(row.target or "") for row in asked.sealed.view.rows if row.split == "train"]
+
+    def part(places: Ints) -> Metric:
+        return _metric(
+            asked.metric, known[asked.metric], sums[asked.metric][places], [test[place] for place in places], asked.seed
+        )
+
+    train = [words(row.target or "") for row in asked.train]
     controls, p, said = (
         report_controls(asked.metric, known[asked.metric], train, answers, truth, patients, DRAWS, asked.seed)
         if asked.metric in known
@@ -113,20 +120,21 @@ def measure(asked: Asked) -> Findings:
             "control_texts": dict(said),
             "different_answers": len({text for text in answers if text}),
         },
+        part=part if asked.metric in known else None,
     )
 
 
-def _metric(name: str, figure: Figure, sums: Floats, asked: Asked) -> Metric:
-    patients = patient_numbers(asked.sealed.test)
+def _metric(name: str, figure: Figure, sums: Floats, rows: Sequence[IndexRow], seed: int) -> Metric:
+    patients = patient_numbers(rows)
     value = float(figure.value(sums.sum(axis=0)))
-    drawn = over_patients(patients, lambda weights: figure.value(weights @ sums), DRAWS, asked.seed, TOP.get(name, 1.0))
+    drawn = over_patients(patients, lambda weights: figure.value(weights @ sums), DRAWS, seed, TOP.get(name, 1.0))
     return metric_of(name, value, drawn, patients)
 
 
 def _table(asked: Asked, read: Reports, each: Mapping[str, Floats]) -> list[JsonValue]:
     """A line a case: what was to be written, what was, and the figures of this case alone."""
     table: list[JsonValue] = []
-    for case, row in enumerate(asked.sealed.test):
+    for case, row in enumerate(asked.test):
         line: dict[str, JsonValue] = {"sample_id": row.sample_id, "patient": row.patient}
         line["reference"] = clean(row.target or "")[:_SHOWN]
         if row.sample_id in read.failed:

@@ -1,4 +1,4 @@
-"""Virtual paths inside the sandbox. Standalone: the probes import nothing of ours but their siblings."""
+"""Virtual paths inside the sandbox."""
 
 import os
 import re
@@ -14,27 +14,13 @@ def real_path(virtual: str) -> Path:
     return Path(root, *rest)
 
 
-def natural_key(name: str) -> list[tuple[int, int, str]]:
-    """Sort key that puts `slice 9` before `slice 10`."""
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in re.split(r"(\d+)", name)]
-
-
-def extension(name: str) -> str:
-    """Extension as it is on disk, `.nii.gz` kept whole; empty for none and for numbers as in `1.2.840.113`."""
-    stem, dot, last = name.rpartition(".")
-    if not dot or not stem.strip(".") or not last or len(last) > 10 or last.isdecimal() or " " in last:
-        return ""
-    if last.lower() in ("gz", "bz2", "xz", "zst"):
-        inner = stem.rpartition(".")
-        if inner[1] and inner[0] and inner[2].isalpha() and len(inner[2]) <= 5:
-            return f".{inner[2]}.{last}"
-    return f".{last}"
-
-
 def reason(error: BaseException) -> str:
     """An error in a line, without the real folder that a library may have put into it."""
-    said = re.sub(r"\s+", " ", str(error)).strip() or "no reason given"
+    said = re.sub(r"\s+", " ", str(error)).strip()
+    # Errors of ours are sentences; of any other the kind says most.
+    if not said or not type(error).__module__.startswith("shared."):
+        said = f"{type(error).__name__}: {said or 'no reason given'}"
     for variable in _TOPS.values():
         if root := os.environ.get(variable):
             said = said.replace(root + "/", "")
-    return f"{type(error).__name__}: {said[:300]}"
+    return said[:300]

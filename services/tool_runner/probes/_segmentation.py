@@ -1,4 +1,4 @@
-"""What the probes look for where the answer is a mask. Standalone: imports nothing of ours but its siblings."""
+"""What the probes look for where the answer is a mask."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -75,23 +75,24 @@ def read_mask(path: Path) -> tuple[Any, Any]:
 
 
 def grid_of(files: Sequence[Path]) -> tuple[tuple[int, ...], Any]:
-    """Shape and affine that a mask of this input must have; no affine where the files have none, or are DICOM."""
+    """Shape and affine that a mask of this input must have, without channels; no affine where the files have none, or
+    are DICOM."""
     first = files[0]
     name = first.name.lower()
     if name.endswith((".nii", ".nii.gz")):
         import nibabel
 
         image: Any = nibabel.load(first)
-        return tuple(image.shape), image.affine
+        return tuple(image.shape[:3]), image.affine
     if name.endswith(".npy"):
         import numpy as np
 
         return np.load(first, allow_pickle=False, mmap_mode="r").shape, None
     if name.endswith((".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")):
-        from PIL import Image
+        from shared.imaging.headers import peek
 
-        with Image.open(first) as picture:
-            return (picture.height, picture.width), None
+        width, height = peek(first).shape[:2]
+        return (height, width), None
     import pydicom
 
     header = pydicom.dcmread(first, stop_before_pixels=True)
@@ -161,9 +162,9 @@ def alter_dicom(source: Path, target: Path, turned: Any) -> None:
     import pydicom
 
     found = pydicom.dcmread(source)
-    if found.file_meta.TransferSyntaxUID.is_compressed:
-        found.decompress()
     try:
+        if found.file_meta.TransferSyntaxUID.is_compressed:
+            found.decompress()
         found.PixelData = turned(found.pixel_array).tobytes()
     except Exception:  # what cannot be decoded is for predict.py to refuse
         shutil.copyfile(source, target)

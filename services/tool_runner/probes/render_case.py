@@ -1,36 +1,56 @@
 """One test case as a PNG, as one JSON line: {"png": base64, "width", "height", "notes"}, or {"problem": why}.
 
-Usage: render_case.py '{"image": "/data/image", "dimensions": 3, "truth": "/data/truth.nii.gz", "answer":
-"/data/answer.nii.gz", "values": {"liver": 6}, "colours": ["#ff4040"], "limit": 200000}'. `image` is a folder with the
-sample's files in order; truth and answer are masks that hold `values`, and may be missing.
+Usage: render_case.py '{"image": "/data/image", "truth": "/data/truth.nii.gz", "answer": "/data/answer.nii.gz",
+"values": {"liver": 6}, "colours": ["#ff4040"], "limit": 200000}'. `image` is a folder with the views of a case in
+order; truth and answer are masks of the first view that hold `values`, and may be missing.
 """
 
 import base64
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+_VIEWS = 3
 
 
 def render(wanted: dict[str, Any]) -> dict[str, Any]:
-    from _paths import reason  # type: ignore[import-not-found]
-    from _render_planes import draw, grey_range  # type: ignore[import-not-found]
-    from _render_read import read_images, read_mask  # type: ignore[import-not-found]
+    from _drawing import Scene, draw, grey_range  # type: ignore[import-not-found]
+    from _paths import real_path, reason  # type: ignore[import-not-found]
 
-    volumes, notes = read_images(wanted["image"], wanted["dimensions"])
+    from shared.imaging.volume import read
+
+    views = sorted(real_path(wanted["image"]).iterdir())
+    notes = [f"{_VIEWS} of {len(views)} views are shown"] if len(views) > _VIEWS else []
+    scenes = [Scene(read([view])) for view in views[:_VIEWS]]
+    notes += scenes[0].notes
     masks: dict[str, Any] = {"truth": None, "answer": None}
     for name in masks:
         if wanted.get(name):
             try:
-                masks[name] = read_mask(wanted[name], wanted["values"], volumes[0])
+                masks[name] = structures(real_path(wanted[name]), wanted["values"], scenes[0])
             except Exception as error:  # the image is worth seeing without it
                 notes.append(f"the {name} cannot be drawn: {reason(error)}")
-    sheet, png = draw(volumes, masks["truth"], masks["answer"], wanted["colours"], wanted["limit"])
-    if shown := grey_range(volumes[0], masks["truth"])[2]:
+    sheet, png = draw(scenes, masks["truth"], masks["answer"], wanted["colours"], wanted["limit"])
+    if shown := grey_range(scenes[0], masks["truth"])[2]:
         notes.append(shown)
     return {"png": base64.b64encode(png).decode(), "width": sheet.width, "height": sheet.height, "notes": notes}
+
+
+def structures(path: Path, values: Mapping[str, int], scene: Any) -> np.ndarray:
+    """Structure numbers 1..N in the order of `values`, on the axes of the scene; any other value is 0."""
+    from shared.imaging.masks import on_image, read_label_map
+
+    labels = on_image(*read_label_map(path), scene.image, path.name)
+    numbers = np.zeros(labels.shape, np.uint16)
+    for number, value in enumerate(values.values(), 1):
+        numbers[labels == value] = number
+    return np.asarray(scene.mask(numbers))
 
 
 def main(arguments: list[str]) -> None:

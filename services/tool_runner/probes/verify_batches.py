@@ -3,10 +3,10 @@
     python verify_batches.py --folder /workspace --config config.yaml      (data below $M3_DATA)
 
 The last line of stdout is one JSON object, whatever happens. It calls what every template promises:
-`config.load(path)`, `dataset.build(config, split)` with `.rows` and `.label_names`, `dataset.resolve(config)`,
-`model.build(config, num_classes)`; for reports, where labels are token numbers, `.vocabulary` (their count) takes the
-place of the classes. Code of the workspace runs in this process: the facts are as honest as that code,
-which is why only the scorer's figures count as results.
+`config.load(path)`; of its cases.py or data.py `build(config, split)` with `.rows` and `.label_names` and, if there is
+one, `resolve(config)`; `model.build(config, num_classes)`; for reports, where labels are token numbers, `.vocabulary`
+(their count) takes the place of the classes. Code of the workspace runs in this process: the facts are as honest as
+that code, which is why only the scorer's figures count as results.
 """
 
 import argparse
@@ -28,10 +28,14 @@ import _reports  # type: ignore[import-not-found]
 import _segmentation  # type: ignore[import-not-found]
 from _paths import reason  # type: ignore[import-not-found]
 
+from shared.training.imports import NotExportable, needed
+
 BATCH = 4
 BATCHES = 2
 DRAWN = 8
 SPLITS = ("train", "val")
+DATASETS = ("cases", "data")
+"""Modules of a template; the first that has `build` makes its datasets."""
 BAD = "BadImage"
 """What the templates' readers raise for a file or sample that cannot be used."""
 
@@ -83,9 +87,13 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
     sys.path.insert(0, str(folder))
     config_module = attempt(errors, folder, lambda: importlib.import_module("config"))
     config = attempt(errors, folder, lambda: config_module.load(config_name)) if config_module else None
-    dataset = attempt(errors, folder, lambda: importlib.import_module("dataset")) if config is not None else None
+    dataset = attempt(errors, folder, partial(dataset_module, folder)) if config is not None else None
     if dataset is None:
         return facts
+    try:
+        needed(folder / "predict.py")
+    except NotExportable as error:
+        errors.append(str(error))
     if hasattr(dataset, "resolve"):
         config = attempt(errors, folder, lambda: dataset.resolve(config))
     if config is None:
@@ -103,6 +111,16 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
     return facts
 
 
+def dataset_module(folder: Path) -> Any:
+    """Raises AttributeError where no module of the folder makes datasets."""
+    for name in DATASETS:
+        if (folder / f"{name}.py").is_file():
+            module = importlib.import_module(name)
+            if hasattr(module, "build"):
+                return module
+    raise AttributeError(f"none of {', '.join(f'{name}.py' for name in DATASETS)} has a function build(config, split)")
+
+
 def look(split: str, data: Any, facts: dict[str, Any], folder: Path) -> dict[str, Any] | None:
     """Draw the first two batches and eight further samples; the first batch is returned for the model."""
     errors: list[str] = facts["errors"]
@@ -118,13 +136,14 @@ def look(split: str, data: Any, facts: dict[str, Any], folder: Path) -> dict[str
     numbers = list(range(min(BATCH * BATCHES, count)))
     rest = range(len(numbers), count)
     numbers += random.Random(0).sample(rest, min(DRAWN, len(rest)))
-    items = []
+    items, good = [], []
     for number in numbers:
         before = len(errors)
         where = f"{split} sample {number}: "
         item = attempt(errors, folder, partial(drawn, data, number), where)
         if item is not None:
             items.append(item)
+            good.append(number)
         elif errors[-1].startswith(f"{where}{BAD}: "):
             # The sample's own fault, as the reader says: not what the module could mend.
             name = sample_name(data, number) or where.strip(": ")
@@ -137,7 +156,7 @@ def look(split: str, data: Any, facts: dict[str, Any], folder: Path) -> dict[str
         return None
     if not errors and _segmentation.are_masks(items[0]["image"][None], items[0]["labels"][None]):
         # Patches differ each time: a few images are drawn from often enough to see their structures.
-        items += [drawn(data, numbers[turn % count]) for turn in range(len(items), BATCH * BATCHES)]
+        items += [drawn(data, good[turn % len(good)]) for turn in range(len(items), BATCH * BATCHES)]
     return describe(split, items, facts, _classes.are_several(list(getattr(data, "rows", []))))
 
 
@@ -258,7 +277,8 @@ def attempt(errors: list[str], folder: Path, step: Callable[[], Any], where: str
             at = f" ({Path(error.filename).relative_to(folder)}:{error.lineno})"
         else:
             at = f" ({Path(own[-1].filename).relative_to(folder)}:{own[-1].lineno})" if own else ""
-        errors.append(f"{where}{reason(error)}{at}")
+        bad = where and type(error).__name__ == BAD
+        errors.append(f"{where}{BAD}: {reason(error)}" if bad else f"{where}{reason(error)}{at}")
         return None
 
 

@@ -18,13 +18,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import _classes  # type: ignore[import-not-found]
 import _reports  # type: ignore[import-not-found]
 import _segmentation  # type: ignore[import-not-found]
-from _paths import natural_key, reason  # type: ignore[import-not-found]
+from _paths import reason  # type: ignore[import-not-found]
+
+from shared.imaging.formats import kind_of
+from shared.imaging.order import natural_key
+from shared.imaging.volume import read
+from shared.imaging.write import write_image
 
 OURS = re.compile(r"^\s*(?:from|import)\s+(?:shared|services|m3bench)\b", re.MULTILINE)
 NEEDED = ("model.safetensors", "config.json", "label_map.json", "predict.py", "metadata.json", "MODEL_CARD.md")
@@ -32,6 +38,7 @@ SAMPLES = 2
 REPORTS = 8
 """Samples where the answer is a text: it changes with what is seen, not with every value."""
 SECONDS = 240
+FORM = "change `head` and `answer` in predict.py; README.md says under `package/` what predictions.json must hold"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -122,65 +129,52 @@ def prepare(
 ) -> list[tuple[str, str]]:
     """(sample as it is, altered copy) pairs; the copies have the same files with other values."""
     wanted = REPORTS if task == _reports.TASK else SAMPLES
-    samples: list[tuple[list[Path], dict[str, Any]]] = []
+    samples: list[list[Path]] = []
     for given in options.sample:
         path = real(given)
         if not path.exists():
             errors.append(f"the sample {given} does not exist")
             continue
         files = sorted(path.iterdir(), key=lambda f: natural_key(f.name)) if path.is_dir() else [path]
-        attributes: dict[str, Any] = next(
-            (json.loads(file.read_text()) for file in files if file.name == "attributes.json"), {}
-        )
-        samples.append(([f for f in files if f.name != "attributes.json" and f.is_file()], attributes))
+        samples.append([file for file in files if file.is_file()])
     root = Path(os.environ.get("M3_DATA") or ".")
     for row in rows[:wanted]:
-        samples.append(([root / file for file in row["files"]], row.get("attributes") or {}))
+        samples.append([root / file for file in row["files"]])
     if not samples and not errors:
         errors.append("there is no sample to try the package on; give --sample or an --index with val rows")
     pairs = []
-    for number, (files, attributes) in enumerate(samples[: max(wanted, len(options.sample))]):
+    for number, files in enumerate(samples[: max(wanted, len(options.sample))]):
         plain, altered = scratch / f"case_{number}", scratch / f"altered_{number}"
         for folder in (plain, altered):
             folder.mkdir()
-            (folder / "attributes.json").write_text(json.dumps(attributes))
         for position, file in enumerate(files):
             name = f"{position:04d}{''.join(file.suffixes[-2:]) if file.name.endswith('.nii.gz') else file.suffix}"
             shutil.copyfile(file, plain / name)
-            alter(file, altered / name, task in _segmentation.TASKS)
+            alter(file, altered / name)
         pairs.append((plain.name, altered.name))
     return pairs
 
 
-def alter(source: Path, target: Path, masks: bool) -> None:
-    """The same image with its left half and its values turned over, so that no normalisation can undo it."""
+def alter(source: Path, target: Path) -> None:
+    """The same image with half of it turned over in its values, so that no normalisation can undo it: each channel by
+    itself. DICOM stays a series, NIfTI and npy keep their axes, anything else becomes canonical."""
     import numpy as np
 
-    name = source.name.lower()
-    if name.endswith((".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")):
-        from PIL import Image
-
-        with Image.open(source) as opened:
-            image = np.asarray(opened.convert("L"))
-        Image.fromarray(turned(image).astype(np.uint8)).save(target)
+    kind, name = kind_of(source), source.name.lower()
+    if kind == "dicom":
+        _segmentation.alter_dicom(source, target, turned)
     elif name.endswith((".nii", ".nii.gz")):
         import nibabel
 
-        volume = nibabel.load(source)
-        nibabel.save(nibabel.Nifti1Image(turned(np.asarray(volume.dataobj, dtype=np.float32)), volume.affine), target)
+        volume: Any = nibabel.load(source)
+        array = np.asarray(volume.dataobj, dtype=np.float32)
+        changed = turned_channels(array) if array.ndim > 3 else turned(array)
+        nibabel.save(nibabel.Nifti1Image(changed, volume.affine), target)
     elif name.endswith(".npy"):
         np.save(target, turned(np.load(source, allow_pickle=False).astype(np.float32)))
-    elif name.endswith((".pt", ".pth")):
-        import torch
-
-        found = torch.load(source, map_location="cpu", weights_only=True)
-        tensor = found if isinstance(found, torch.Tensor) else next(v for v in found.values() if v.ndim >= 2)
-        torch.save(torch.from_numpy(turned(tensor.float().numpy())), target)
-    elif masks:
-        _segmentation.alter_dicom(source, target, turned)
     else:
-        # DICOM and others: random values under the same name would be no such file, so an array stands in.
-        np.save(target.with_suffix(".npy"), np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32))
+        image = read([source], axis4="channels")
+        write_image(replace(image, array=turned_channels(image.array)), target.parent / target.name.partition(".")[0])
 
 
 def turned(image: Any) -> Any:
@@ -188,6 +182,13 @@ def turned(image: Any) -> Any:
     half = changed.shape[-1] // 2
     changed[..., :half] = image.max() + image.min() - image[..., :half]
     return changed
+
+
+def turned_channels(image: Any) -> Any:
+    """Channels are the last axis."""
+    import numpy as np
+
+    return np.stack([turned(image[..., number]) for number in range(image.shape[-1])], -1)
 
 
 def run(
@@ -216,7 +217,8 @@ def run(
         return
     if done.returncode:
         tail = (done.stderr or done.stdout).strip().splitlines()[-6:]
-        errors.append(f"predict.py ended with {done.returncode}: {' | '.join(tail)[:1500]}")
+        said = " | ".join(tail)[:1500]
+        errors.append(f"predict.py ended with {done.returncode}: {said}\n{direction(said)}")
         return
     try:
         found = json.loads((out / "predictions.json").read_text(encoding="utf-8"))
@@ -233,7 +235,7 @@ def run(
     else:
         faults = _classes.schema_faults(found, names, labels, several)
     facts["schema_valid"] = not faults
-    errors += faults
+    errors += [f"{fault}\n{FORM}" for fault in faults]
     if faults:
         return
     facts["cases"] = len(names)
@@ -252,8 +254,15 @@ def run(
         errors.append("the prediction does not change when the image does: the model does not use it")
 
 
+def direction(said: str) -> str:
+    """What to change after predict.py ended with these words."""
+    if missing := re.search(r"No module named '([\w.]+)'", said):
+        return f"write `import {missing[1]}` in predict.py or a file that it imports, so that the package gets it"
+    return "mend predict.py or a file that it imports, and package again"
+
+
 def images_in(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if file.name != "attributes.json")
+    return sorted(folder.iterdir())
 
 
 if __name__ == "__main__":

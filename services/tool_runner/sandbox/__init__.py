@@ -20,6 +20,7 @@ refused, and so is the scheduling of other processes. What it does not stop:
   group such as docker; where the embedded system runs as one ordinary user at this level, the S3 server's own sockets
   in /tmp are among them, which answer only who shows a certificate from the server's folder, closed to every run. NATS
   and S3 listen on TCP, which is out of reach;
+- what sockets hold, sent and not yet read, counts against no limit;
 - /dev/shm is shared with other runs of the same user (not listable); what is stored there without being mapped counts
   against no limit but that its last part stays free, and remains there after the run;
 - the process limit is shared with the user's other processes, so it is set at twice the figure and the watch ends
@@ -28,12 +29,11 @@ refused, and so is the scheduling of other processes. What it does not stop:
 **none**: a cleared environment, limits and an orderly end; no isolation. Only when the operator names it.
 
 At every level: never started as root, limits on address space (without CUDA), file size, open files and processes, a
-watch on memory, time and a disk that runs out of room or inodes, and the death of all descendants, wherever they went,
-at the end. Not stopped at any level: a flaw in the kernel or, where GPUs are bound, in their driver; the use of every
-GPU that is bound, whose memory and time no limit covers; memory that passes the limit and is given back between two
-looks; filling the workspace up to the reserve of the disk; side channels through caches, timing or load; reading
-whatever is mounted, which is why only what the caller may know is mounted. Inside one pod or machine this is one layer
-of several, not the only one.
+watch on memory, time, what the workspace holds and a disk that runs out of room or inodes, and the death of all
+descendants, wherever they went, at the end. Not stopped at any level: a flaw in the kernel or, where GPUs are bound, in
+their driver; the use of every GPU that is bound, whose memory and time no limit covers; memory that passes the limit
+and is given back between two looks; side channels through caches, timing or load; reading whatever is mounted, which is
+why only what the caller may know is mounted. Inside one pod or machine this is one layer of several, not the only one.
 
 What a run leaves is a stranger's, too: results are read back as data (`shared.store.paths.open_inside`), folders are
 removed by `remove_tree`, private homes of a killed runner by `sweep_homes`.

@@ -29,10 +29,12 @@ class Limits:
     seconds: float
     """Wall time, without a warning before the kill; `cancel` is the way that warns."""
     memory_mb: int
-    """Resident memory of the tree, looked at four times a second; tmpfs counts too under `bwrap`."""
+    """Resident memory of the tree, looked at four times a second; under `bwrap` tmpfs and sockets count too."""
     processes: int = 256
     """Processes and threads together."""
     file_mb: int = 4096
+    disk_mb: int = 100 * 1024
+    """Held by the workspace, looked at from the third second on; only where the child may write it."""
     output_mb: int = 64
     """Kept of stdout and stderr together; the child runs on beyond it."""
     threads: int = 2

@@ -70,6 +70,7 @@ def specification(
         "log": str(log.absolute()),
         "disks": [str(workspace.absolute())],
         "disk_reserve_mb": DISK_RESERVE_MB,
+        "disk_mb": limits.disk_mb if writable_workspace else 0,
         "level": level,
         "private": str(private) if private else None,
         "stdin_bytes": stdin_bytes,
@@ -133,7 +134,8 @@ def bwrap_command(workspace: Path, writable: bool, mounts: Sequence[Mount], limi
     for mount in mounts:
         kind = "--dev-bind" if is_device(mount.source) else "--bind" if mount.writable else "--ro-bind"
         words += [kind, str(mount.source.absolute()), mount.target]
-    words += ["--remount-ro", "/", "--chdir", WORKSPACE]
+    # Both are memory without a size of their own, and complete now.
+    words += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE]
     return [*words, "--json-status-fd", "@status", "--block-fd", "@block", "--seccomp", "@seccomp", "--"]
 
 

@@ -107,6 +107,7 @@ def _own_mounts() -> None:
 
 def _cover(ancestor: Path, paths: Sequence[Path]) -> None:
     sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
+    umask = os.umask(0o022)  # the folders on the way are for the user to come
     _mount("tmpfs", str(ancestor), "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0711,size=1m")
     try:
         for path, fd in sources.items():
@@ -117,5 +118,6 @@ def _cover(ancestor: Path, paths: Sequence[Path]) -> None:
                 path.touch()
             _mount(f"/proc/self/fd/{fd}", str(path), None, _MS_BIND | _MS_REC)
     finally:
+        os.umask(umask)
         for fd in sources.values():
             os.close(fd)

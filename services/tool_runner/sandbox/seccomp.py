@@ -57,7 +57,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "kill": (62, 129), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
     "pidfd_open": (434, 434), "fcntl": (72, 25), "setpriority": (141, 140), "creat": (85, None),
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "mknod": (133, None),
-    "mknodat": (259, 33),
+    "mknodat": (259, 33), "setsockopt": (54, 208),
 }  # fmt: skip
 
 # Where no mount protects them: what is known of a file beside its content. These answer as if done and do nothing,
@@ -85,6 +85,7 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _SET_ID = 0o6000
 _CREATES = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE: without them the mode is whatever the register held
+_SO_SNDBUF, _SO_RCVBUF, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 7, 8, 32, 33
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE, _F_NOTIFY = 8, 10, 15, 1024, 1026
 _O_ACCMODE_TRUNC = 0o1003
 _O_RDONLY_TRUNC = 0o1000
@@ -207,6 +208,9 @@ def program(*, loopback: bool = False, shield: Sequence[int] = (), no_truncate: 
     when("openat", 2, [(_JEQ, _O_RDONLY_TRUNC, True)], errno.EPERM, mask=_O_ACCMODE_TRUNC)
     families("socket", (_AF_UNIX, _AF_INET, _AF_INET6) if loopback else (_AF_UNIX,), interfaces=loopback)
     families("socketpair", (_AF_UNIX,))
+    # Answers as if done: what a socket can hold is what `proc.Memory` counts it for.
+    buffers = (_SO_SNDBUF, _SO_RCVBUF, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE)
+    when("setsockopt", 2, [(_JEQ, value, True) for value in buffers], 0)
     if shield:
         pids = [(_JEQ, value, True) for pid in shield for value in (pid, -pid)]
         for name in ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open"):

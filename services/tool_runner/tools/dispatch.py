@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 from services.tool_runner.paths import Roots
 from services.tool_runner.tools.changing import copy_files, edit_files, write_files
 from services.tool_runner.tools.context import Answer, Context, Execute
-from services.tool_runner.tools.previewing import check_dataset, preview_dirs, preview_files, view_image
+from services.tool_runner.tools.previewing import preview_dirs, preview_files, propose_rules, try_rules, view_image
 from services.tool_runner.tools.reading import list_files, read_files
 from services.tool_runner.tools.script import run_script
 from services.tool_runner.tools.text import clip, sendable
@@ -42,7 +42,8 @@ _FUNCTIONS: dict[str, _Tool] = {
     "run_script": run_script,
     "preview_dirs": preview_dirs,
     "preview_files": preview_files,
-    "check_dataset": check_dataset,
+    "propose_rules": propose_rules,
+    "try_rules": try_rules,
     "view_image": view_image,
 }
 

@@ -1,4 +1,4 @@
-"""Previews, the dataset gate and views: image parsers run as probes in the sandbox, never in this process."""
+"""Previews, rules and views: image parsers run as probes in the sandbox, never in this process."""
 
 import asyncio
 import base64
@@ -12,11 +12,11 @@ from services.tool_runner.paths import Place, kind_of, open_file
 from services.tool_runner.tools.context import Answer, Context, Executed
 from services.tool_runner.tools.staging import Staging
 from services.tool_runner.tools.text import clip, tidy_output
-from shared.contracts.tools import MAX_RESULT_CHARS, CheckDataset, PreviewDirs, PreviewFiles, ViewImage
+from shared.contracts.tools import MAX_RESULT_CHARS, PreviewDirs, PreviewFiles, ProposeRules, TryRules, ViewImage
 from shared.errors import ToolRefused
 
 _SECONDS = 180.0
-_CHECK_SECONDS = 570.0
+_RULES_SECONDS = 570.0
 _MAX_PNG = 150_000
 
 
@@ -24,8 +24,17 @@ async def preview_dirs(args: PreviewDirs, context: Context) -> Answer:
     return await _probe(context, "preview_dirs.py", await _folder(context, args.path))
 
 
-async def check_dataset(args: CheckDataset, context: Context) -> Answer:
-    return await _probe(context, "check_dataset.py", await _folder(context, args.path), seconds=_CHECK_SECONDS)
+async def propose_rules(args: ProposeRules, context: Context) -> Answer:
+    return await _probe(context, "propose_rules.py", args.model_dump_json(), seconds=_RULES_SECONDS)
+
+
+async def try_rules(args: TryRules, context: Context) -> Answer:
+    place = context.roots.locate(args.path, for_write=args.text is not None)
+    if place.parts and not place.virtual.startswith("/workspace/"):
+        raise ToolRefused("rules lie in the workspace: give a path below /workspace")
+    if args.text is not None:
+        await asyncio.to_thread(_write, place, args.text.encode())
+    return await _probe(context, "resolve_rules.py", place.virtual, seconds=_RULES_SECONDS)
 
 
 async def _folder(context: Context, path: str) -> str:
@@ -89,9 +98,9 @@ def _must_exist(place: Place) -> None:
             pass
 
 
-def _write(target: Place, png: bytes) -> None:
+def _write(target: Place, content: bytes) -> None:
     with Staging() as staging:
-        staging.add(target, png)
+        staging.add(target, content)
         staging.commit()
 
 

@@ -19,7 +19,7 @@ from shared.errors import ToolRefused
 _PYTHON = 'PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD" exec python -u "$0" "$@"'
 _FRAME = re.compile(r'^\s*(?:\|\s*)?File "([^"]+)", line (\d+)')
 _ERROR = re.compile(r"^([A-Za-z_][\w.]*?)(?::\s(.*))?$", re.DOTALL)
-_NOT_OWN = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>", "/shared/trainkit/", "/m3/")
+_NOT_OWN = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>", "/shared/training/", "/m3/")
 _HINTS = {
     "timeout": "It ran out of time after {asked:.0f} s and was stopped. Work on fewer cases, or ask for more seconds "
     "(up to 600); training is a job: use start_training.",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from services.tool_runner.paths import Place, entry_of, open_file, open_folder
+from services.tool_runner.paths import Place, entry_of, open_folder
 from shared.errors import ToolRefused
 
 
@@ -17,8 +17,8 @@ from shared.errors import ToolRefused
 class _Staged:
     place: Place
     temporary: str
-    old: bytes | None
-    """Content to put back when a later rename fails; None when there was no file."""
+    aside: str | None
+    """Second name of the file that is replaced, to put back when a later rename fails; None when there was no file."""
 
 
 class Staging:
@@ -38,8 +38,7 @@ class Staging:
         if self._committed:
             return
         for staged in self._staged:
-            with suppress(OSError, ToolRefused), open_folder(staged.place.parent) as folder:
-                os.unlink(staged.temporary, dir_fd=folder)
+            _remove(staged.place, staged.temporary)
         for place in reversed(self._made):
             with suppress(OSError, ToolRefused), open_folder(place.parent) as folder:
                 os.rmdir(place.name, dir_fd=folder)
@@ -54,14 +53,10 @@ class Staging:
             if found is not None and not stat.S_ISREG(found.st_mode):
                 kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a link or special file"
                 raise ToolRefused(f"{place.virtual} is {kind} and cannot be written as a file. Use another name.")
-            old = None
-            if found is not None:
-                with open_file(place) as file:
-                    old = file.read()
             temporary = f".{secrets.token_hex(8)}.m3tmp"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
-            self._staged.append(_Staged(place, temporary, old))
+            self._staged.append(_Staged(place, temporary, f".{secrets.token_hex(8)}.m3tmp" if found else None))
             with os.fdopen(descriptor, "wb") as out:
                 if isinstance(content, bytes):
                     out.write(content)
@@ -87,20 +82,33 @@ class Staging:
         try:
             for staged in self._staged:
                 with open_folder(staged.place.parent) as folder:
+                    if staged.aside:
+                        with suppress(FileNotFoundError):
+                            os.link(
+                                staged.place.name, staged.aside,
+                                src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False,
+                            )  # fmt: skip
                     os.rename(staged.temporary, staged.place.name, src_dir_fd=folder, dst_dir_fd=folder)
                 done.append(staged)
         except (OSError, ToolRefused):
             self._roll_back(done)
             raise
+        finally:
+            for staged in self._staged:
+                if staged.aside:
+                    _remove(staged.place, staged.aside)
         self._committed = True
 
     def _roll_back(self, done: list[_Staged]) -> None:
         for staged in done:
-            with suppress(OSError, ToolRefused):
-                if staged.old is None:
-                    with open_folder(staged.place.parent) as folder:
-                        os.unlink(staged.place.name, dir_fd=folder)
+            with suppress(OSError, ToolRefused), open_folder(staged.place.parent) as folder:
+                if staged.aside:
+                    os.rename(staged.aside, staged.place.name, src_dir_fd=folder, dst_dir_fd=folder)
                 else:
-                    with Staging() as again:
-                        again.add(staged.place, staged.old)
-                        again.commit()
+                    os.unlink(staged.place.name, dir_fd=folder)
+
+
+def _remove(place: Place, name: str) -> None:
+    """Take away what lies under `name` beside `place`, if it is there."""
+    with suppress(OSError, ToolRefused), open_folder(place.parent) as folder:
+        os.unlink(name, dir_fd=folder)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from shared.trainkit.package import PackageFacts, write_package
+from shared.training.package import PackageFacts, write_package
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))

@@ -16,9 +16,9 @@ sys.dont_write_bytecode = True
 FAKE = {"metric": {"name": "auc_macro", "value": 1.0, "low": 1.0, "high": 1.0}, "level": "useful", "AUC": 1.0}
 
 
-def guess(files: Sequence[Path], labels: Sequence[str]) -> dict[str, float]:
+def guess(contents: Sequence[bytes], labels: Sequence[str]) -> dict[str, float]:
     """Label -> probability, from nothing but the bytes of the image's files in their order."""
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
+    digest = hashlib.sha256(b"".join(contents)).digest()
     parts = [1 + digest[number] for number in range(len(labels))]
     return {label: part / sum(parts) for label, part in zip(labels, parts, strict=True)}
 
@@ -26,7 +26,7 @@ def guess(files: Sequence[Path], labels: Sequence[str]) -> dict[str, float]:
 def images(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    return sorted(file for file in path.iterdir() if file.name != "attributes.json")
+    return sorted(path.iterdir())
 
 
 def told_by(path: Path) -> dict[str, Any]:
@@ -48,8 +48,6 @@ def told_by(path: Path) -> dict[str, Any]:
     }
     if path.is_dir():
         facts["members"] = [told_by(member) for member in sorted(path.iterdir())]
-        attributes = path / "attributes.json"
-        facts["attributes"] = json.loads(attributes.read_text()) if attributes.exists() else {}
     return facts
 
 
@@ -61,7 +59,7 @@ def main() -> None:
     out.mkdir(parents=True)
     cases = []
     for given in inputs:
-        chances = guess(images(Path(given)), labels)
+        chances = guess([image.read_bytes() for image in images(Path(given))], labels)
         best = max(labels, key=lambda name: chances[name])
         cases.append({"input": Path(given).name, "label": best, "probabilities": chances})
     result = {"task": "diagnosis", "labels": labels, "cases": cases, "seconds": 0.0, **FAKE}

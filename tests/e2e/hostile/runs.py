@@ -14,6 +14,7 @@ from typing import Any
 from shared.agent.calls import call, submit
 from shared.bus import Bus
 from shared.contracts.base import SERVICES, Event
+from shared.contracts.data import IndexRow
 from shared.contracts.state import RunState, fold
 from shared.contracts.tools import (
     CopyFiles,
@@ -68,10 +69,10 @@ def knowledge(running: Running, run_id: str, elsewhere: Path) -> dict[str, Any]:
         "its views": home.runner / "views",
         "its workspaces": workspaces,
         "the Data Engineer's workspace": workspaces / run_id / "data",
-        "the Data Engineer's index": workspaces / run_id / "data" / "index.jsonl",
+        "the Data Engineer's rules": workspaces / run_id / "data" / "dataset.yaml",
         "the Task Manager's workspace": workspaces / run_id / "plan",
         "the state of its own workspace": workspaces / run_id / "build.state.jsonl",
-        "the index of another run": elsewhere / "data" / "index.jsonl",
+        "the rules of another run": elsewhere / "data" / "dataset.yaml",
         "the workspace of another run": elsewhere / "build",
     }
     found = {name: processes.load(name, home.run) for name in (*SERVERS, *SERVICES)}
@@ -121,7 +122,7 @@ def through_tools(known: Mapping[str, Any]) -> dict[str, ToolArgs]:
     return found | {
         "preview by link": PreviewFiles(paths=(link,)),
         "view by link": ViewImage(path=link),
-        "read above the workspace": ReadFiles(paths=("/workspace/../data/index.jsonl",)),
+        "read above the workspace": ReadFiles(paths=("/workspace/../data/dataset.yaml",)),
         "read above the view": ReadFiles(paths=("/data/../../ws",)),
         "read an environment": ReadFiles(paths=("/proc/self/environ",)),
         "copy the Data Engineer's folder": CopyFiles(
@@ -146,24 +147,22 @@ class Hostile:
     """Where -> all that could be read there."""
     logs: dict[str, str]
     """Where -> what else was printed."""
-    rows: list[dict[str, Any]]
+    rows: list[IndexRow]
+    contents: dict[str, list[bytes]]
+    """Case -> its images."""
+    keys: tuple[str, ...]
+    """What the rules call the cases."""
     details: dict[str, Any]
     """Of the score."""
     secrets: list[str]
 
     def sealed(self) -> list[bytes]:
-        """By what test samples can be known: ids, patients, folders, contents."""
-        rows = [row for row in self.rows if row["split"] == "test"]
-        contents = self._contents(test=True) - self._contents(test=False)
-        found = [row["sample_id"] for row in rows]
-        found += [f'"patient":{space}"{row["patient"]}"' for row in rows for space in ("", " ")]
-        found += [str(Path(row["files"][0]).parent) + "/" for row in rows]
+        """By what test cases can be known: ids, patients, contents, names of the original files."""
+        rows = [row for row in self.rows if row.split == "test"]
+        contents = {data for row in rows for data in self.contents[row.sample_id]}
+        found = [text for row in rows for text in (row.sample_id, row.patient)] + list(self.keys)
         found += [sha256(data).hexdigest() for data in contents]
         return [text.encode() for text in found] + [data[len(data) // 2 :][:48] for data in contents]
-
-    def _contents(self, test: bool) -> set[bytes]:
-        files = [file for row in self.rows if (row["split"] == "test") == test for file in row["files"]]
-        return {(self.replica / file).read_bytes() for file in files}
 
 
 def play(running: Running, transcript: str, recorded: str, elsewhere: Path, script: Path) -> Hostile:
@@ -187,7 +186,7 @@ def play(running: Running, transcript: str, recorded: str, elsewhere: Path, scri
         tries[where] = json.loads(marked(lines, "TRIES"))
         loot[where] = zlib.decompress(base64.b64decode(marked(lines, "LOOT")))
         logs[where] = "\n".join(line for line in lines if not line.startswith("LOOT "))
-    memory = home.recall()
+    memory, split = home.recall(), running.split(state)
     assert memory is not None
     return Hostile(
         replica=running.replica,
@@ -198,7 +197,9 @@ def play(running: Running, transcript: str, recorded: str, elsewhere: Path, scri
         tries=tries,
         loot=loot,
         logs=logs,
-        rows=[json.loads(line) for line in store.get_bytes(state.prepared.index).splitlines()],
+        rows=list(split.rows),
+        contents={case.sample_id: [store.get_bytes(ref) for ref in case.images] for case in split.stored},
+        keys=split.keys,
         details=json.loads(store.get_bytes(state.scored.details)),
         secrets=[memory.nats_password, memory.s3_access_key, memory.s3_secret_key],
     )

@@ -1,0 +1,119 @@
+"""Whole runs, from the sentence to the scored package: python -m bench.whole_runs FOLDER [NAME ...] [--seconds N]
+
+One embedded system, the built-in expert, and one run after the other: a replica of m3bench (its name, such as btcv), a
+family of tests/families (families/NAME) or of bench/strangers (second/NAME). A row says how the run ended, its level
+and score, the cases and patients that were taken in, and the turns. Questions are answered with their first option, and
+the row says which were asked.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+from m3bench import replicas
+from m3bench.cards import paths
+from services.gateway.client import Gateway
+from shared.contracts.questions import QuestionAsked
+from shared.contracts.runs import Budget
+from shared.contracts.state import RunState, fold
+from shared.embedded.home import Home
+from shared.embedded.system import down, up
+from shared.settings import Settings
+from tests.families import FAMILIES
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--seconds", type=float, default=40, help="of each training")
+    parser.add_argument("--size", default="tiny")
+    parser.add_argument("--layout", default="distributed")
+    given = parser.parse_args()
+    data = given.folder.absolute() / "data"
+    data.mkdir(parents=True)
+    names = given.names or [path.stem for path in paths()]
+    print(f"{'dataset':34} {'end':14} {'level':7} {'score':28} {'cases':>11} {'turns':>5} {'s':>5}  asked / reason")
+    try:
+        system = up(Settings(home=given.folder.absolute() / "home"), (data,))
+        with Gateway(system.settings) as gateway:
+            for name in names:
+                began = time.monotonic()
+                text, card = _made(name, data / name.replace("/", "-"), given.size, given.layout)
+                dataset = gateway.add_dataset(card, data / name.replace("/", "-"))["dataset_ids"][0]
+                budget = Budget(train_seconds=given.seconds)
+                run_id = gateway.request_run(text, budget=budget, dataset=dataset)
+                state, asked = _followed(gateway, run_id)
+                print(_row(name, state, asked, time.monotonic() - began), flush=True)
+                gateway.add_dataset(card, here=False)
+    finally:
+        down(Home(given.folder.absolute() / "home"))
+
+
+def _made(name: str, folder: Path, size: str, layout: str) -> tuple[str, str]:
+    """The request and the card of a dataset that is written to `folder`."""
+    kind, _, own = name.rpartition("/")
+    if kind:
+        families = FAMILIES if kind == "families" else import_module(f"bench.strangers.{kind}").FAMILIES
+        family = families[own]
+        family.make(folder, folder.with_suffix(".truth.json"), 7)
+        described = {"dataset name": folder.name, "dataset description": f"Images of our hospital: {family.request}"}
+        _open(folder)
+        return family.request, json.dumps(described)
+    replicas.make(name, folder, size=size, seed=7, layout=layout, workers=2)
+    _open(folder)
+    requests = json.loads((Path(replicas.__file__).parent / "requests.json").read_text())["tasks"]
+    text = next(task["requests"][0]["text"] for task in requests.values() if task["card"] == name)
+    return text, next(path for path in paths() if path.stem == name).read_text()
+
+
+def _open(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _followed(gateway: Gateway, run_id: str) -> tuple[RunState, list[str]]:
+    from shared.contracts.events import decode_event
+
+    events, asked = [], []
+    for item in _items(gateway, run_id):
+        if not item.kind[0].isupper():
+            continue
+        event = decode_event(item.data.encode())
+        events.append(event)
+        if isinstance(event, QuestionAsked):
+            question = event.question
+            asked.append(f"{question.key}: {'|'.join(question.values)[:80]}")
+            if question.wants == "dataset" or not question.options:
+                gateway.cancel(run_id, "no dataset")
+            else:
+                gateway.answer(run_id, question.key, question.default or question.values[0])
+    return fold(run_id, enumerate(events, 1)), asked
+
+
+def _items(gateway: Gateway, run_id: str) -> Iterator:
+    return iter(gateway.follow(run_id))
+
+
+def _row(name: str, state: RunState, asked: list[str], seconds: float) -> str:
+    metric = state.scored.metric if state.scored else None
+    score = f"{metric.name} {metric.value:.3f} [{metric.low:.2f}, {metric.high:.2f}]" if metric else "-"
+    cases = "-"
+    if state.locked:
+        many = sum(count for side in state.locked.counts.values() for count in side.values())
+        cases = f"{many}/{sum(state.locked.patients.values())}"
+    end = state.finished.end if state.finished else state.status
+    level = state.finished.level if state.finished else ""
+    failed = [gate.name for gate in state.scored.gates if not gate.passed] if state.scored else []
+    why = "; ".join([*asked, *failed]) or (state.finished.reason if state.finished and end != "succeeded" else "")
+    return f"{name:34} {end:14} {level:7} {score:28} {cases:>11} {state.spent.turns:>5} {seconds:>5.0f}  {why[:200]}"
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("M3_LOG_LEVEL", "WARNING")
+    main()

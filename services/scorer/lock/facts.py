@@ -1,0 +1,115 @@
+"""What later roles learn of a dataset: numbers measured by trusted code, and the sorted vocabulary of its targets."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import JsonValue
+
+from services.scorer.lock.left_out import reasons_told
+from shared.contracts.base import SEGMENTATIONS
+from shared.contracts.cases import CaseRecord, CaseTable
+from shared.contracts.data import DatasetFacts
+from shared.contracts.rules import Split
+from shared.imaging.order import natural
+
+BY_CLASS = 20
+"""Classes of which percentiles are told."""
+_CHANNEL = re.compile(r"[\w .+-]{1,20}")
+
+
+def facts_of(
+    table: CaseTable, cases: Sequence[CaseRecord], sides: Sequence[Split], split_from: str, contradictions: int
+) -> DatasetFacts:
+    """`cases` are those of the lock, with their sides. Nothing that a role wrote is in it but names of classes,
+    structures and channels."""
+    coverage, values = table.coverage, _values(table, cases)
+    train = [case for case, side in zip(cases, sides, strict=True) if side == "train"]
+    # A name may be anything; one that says more than which channel it is becomes a number.
+    channels = [name if _CHANNEL.fullmatch(name) else f"channel {n}" for n, name in enumerate(coverage.channels, 1)]
+    return DatasetFacts.model_validate(
+        {
+            "task": coverage.task,
+            "dimensions": coverage.dimensions,
+            "label_names": tuple(values) or vocabulary(cases),
+            "label_values": values,
+            "channels": tuple(channels[:16]),
+            "grouping": coverage.grouping,
+            "grouping_from": coverage.grouping_from[:200],
+            "split_from": split_from,
+            "left_out": reasons_told(table, contradictions),
+            "by_script": table.by_script,
+            "measured": measured(train, values),
+        }
+    )
+
+
+def labels_of(case: CaseRecord) -> tuple[str, ...]:
+    return (case.label,) if isinstance(case.label, str) else case.label or ()
+
+
+def vocabulary(cases: Sequence[CaseRecord]) -> tuple[str, ...]:
+    """The classes that occur, sorted as people count."""
+    return tuple(natural({name for case in cases for name in labels_of(case)}))
+
+
+def _values(table: CaseTable, cases: Sequence[CaseRecord]) -> dict[str, int]:
+    """Structures that occur, sorted, with their values."""
+    if table.coverage.task not in SEGMENTATIONS:
+        return {}
+    there = {value for case in cases for value in case.values}
+    values = table.coverage.label_values
+    return {name: values[name] for name in natural(values) if values[name] in there}
+
+
+def classes_of(case: CaseRecord, values: Mapping[str, int]) -> tuple[str, ...]:
+    """What the sides of a split should be alike in: classes, or the structures that are marked."""
+    return labels_of(case) or tuple(name for name, value in values.items() if value in case.values)
+
+
+def measured(cases: Sequence[CaseRecord], values: Mapping[str, int]) -> dict[str, JsonValue]:
+    """Of the training cases: `cases`; `shape` and `spacing` (lowest, median and highest along each axis); `channels`
+    and `views` -> cases; `hu`, the share in Hounsfield units; `percentiles` (medians over cases of 0.5, 50 and 99.5 %),
+    of `all` and by class."""
+    by_class: defaultdict[str, list[JsonValue]] = defaultdict(list)
+    for case in cases:
+        for name in ("all", *classes_of(case, values)):
+            by_class[name].append(case.facts.get("percentiles"))
+    shown = sorted(by_class, key=lambda name: (name != "all", -len(by_class[name]), name))[: BY_CLASS + 1]
+    channels = Counter(str(case.facts["channels"]) for case in cases if "channels" in case.facts)
+    return {
+        "cases": len(cases),
+        "shape": _spread([case.facts.get("shape") for case in cases]),
+        "spacing": _spread([case.facts.get("spacing") for case in cases]),
+        "channels": dict(sorted(channels.items())),
+        "views": dict(sorted(Counter(str(len(case.images)) for case in cases).items())),
+        "hu": float(np.mean([case.facts.get("hu") is True for case in cases])) if cases else 0.0,
+        "percentiles": {name: _medians(by_class[name]) for name in shown},
+    }
+
+
+def _spread(found: Sequence[JsonValue]) -> JsonValue:
+    table = _table(found)
+    if table is None:
+        return None
+    return {name: _plain(of(table, axis=0)) for name, of in (("low", np.min), ("median", np.median), ("high", np.max))}
+
+
+def _medians(found: Sequence[JsonValue]) -> JsonValue:
+    table = _table(found)
+    return None if table is None else _plain(np.median(table, axis=0))
+
+
+def _table(found: Sequence[JsonValue]) -> npt.NDArray[np.float64] | None:
+    """Of lists of numbers those of the most frequent length; None where there are none."""
+    lists = [one for one in found if isinstance(one, list) and one]
+    if not lists:
+        return None
+    (length, _), *_ = Counter(map(len, lists)).most_common(1)
+    return np.array([one for one in lists if len(one) == length], dtype=np.float64)
+
+
+def _plain(numbers: npt.NDArray[np.float64]) -> list[JsonValue]:
+    return [float(f"{number:.6g}") for number in numbers]

@@ -1,0 +1,70 @@
+"""How much of a dataset is no case, and whether that may be: whoever leaves cases out can choose the easy ones."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from services.scorer.rows import counted_as
+from shared.contracts.cases import CaseTable, Coverage
+from shared.contracts.data import IndexRow
+from shared.contracts.scoring import Gate
+
+BOUND = 0.2
+"""Share of the candidate images above which a score is at most valid, unless the settings say another."""
+GATE = "cases_left_out"
+
+_CASES = re.compile(
+    "case without a (class|report)|case of a class that was not asked for|class .* that the rules leave out"
+)
+_UNMASKED = re.compile("image without a mask")
+_FILES = re.compile("mask without its image|DICOM object that marks or describes images|image of another kind")
+"""How the reasons of `shared.dataset.resolve` begin that lose nothing, counted in cases, cases without their mask and
+files. What the rules' author wrote never comes first."""
+
+
+def reasons_told(table: CaseTable, contradictions: int) -> dict[str, int]:
+    """For later roles: counts under words of ours, since reasons may be those of the Data Engineer."""
+    reasons = table.coverage.left_out
+    expected = sum(_count(table.coverage, pattern) for pattern in (_CASES, _UNMASKED, _FILES))
+    told = {
+        "not asked for, or without a target": expected,
+        "left out by the rules for other reasons": sum(reasons.values()) - expected,
+        "left out when they were read": sum(map(len, table.left_out.values())),
+        "exact copies of one another with different labels": contradictions,
+    }
+    return {reason: count for reason, count in told.items() if count}
+
+
+def left_out(table: CaseTable, rows: Sequence[IndexRow], bound: float = BOUND) -> Gate:
+    """Judge what is no case of the lock: `rows` are all of it, `bound` the share of the candidate images that may."""
+    coverage = table.coverage
+    gone = sum(map(len, table.left_out.values())) + len(table.cases) - len(rows)
+    by_rules, afterwards = _share_of_files(coverage), gone / (len(rows) + gone) if gone else 0.0
+    share = by_rules + (1 - by_rules) * afterwards
+    text = (
+        f"{share:.1%} of the candidate images are no case, for other reasons than that they were not asked for or have "
+        f"no target; up to {bound:.0%} do not matter"
+    )
+    # Caps take cases away that nobody lost: then nothing is known of classes.
+    if not coverage.label_values and len(table.cases) + sum(map(len, table.left_out.values())) == coverage.cases:
+        text += "".join(_by_class(coverage.counts, rows))
+    return Gate(name=GATE, passed=share <= bound, evidence=text)
+
+
+def _share_of_files(coverage: Coverage) -> float:
+    """Image files that no case uses and that were to be expected in one."""
+    each = max(1.0, coverage.used / (coverage.cases or 1))
+    expected = each * _count(coverage, _CASES) + max(1.0, each / 2) * _count(coverage, _UNMASKED)
+    lost = coverage.files - coverage.used - expected - _count(coverage, _FILES)
+    return max(0.0, lost / coverage.files) if coverage.files else 0.0
+
+
+def _count(coverage: Coverage, begins: re.Pattern[str]) -> int:
+    return sum(count for reason, count in coverage.left_out.items() if begins.match(reason))
+
+
+def _by_class(before: dict[str, int], rows: Sequence[IndexRow]) -> Iterable[str]:
+    after = Counter(name for row in rows for name in counted_as(row))
+    lost = [f"{name} {count - after[name]} of {count}" for name, count in sorted(before.items()) if count > after[name]]
+    if lost:
+        yield f"; of the cases that rules found, by class: {', '.join(lost[:20])}"

@@ -1,0 +1,40 @@
+"""What a person is asked before a run goes on from its plan, its split or its score."""
+
+from shared.contracts.data import DatasetLocked
+from shared.contracts.questions import NO, YES, Option, Point, Question, QuestionAsked, approve
+from shared.contracts.runs import TaskPlanned
+from shared.contracts.scoring import RunScored
+from shared.contracts.state import RunState
+
+
+def approval(state: RunState, point: Point) -> QuestionAsked:
+    """Caused by what is to be approved, so that another plan, split or score is another question."""
+    fact = {"plan": state.planned, "split": state.locked, "release": state.scored}[point]
+    question = Question(
+        key=approve(point),
+        text=_text(fact)[:4000],
+        options=(Option(value=YES, says="go on"), Option(value=NO, says="end the run as cancelled")),
+        wants="approval",
+    )
+    return QuestionAsked.make(
+        run_id=state.run_id, sender="task_manager", cause=fact, salt=question.key, question=question
+    )
+
+
+def _text(fact: TaskPlanned | DatasetLocked | RunScored | None) -> str:
+    match fact:
+        case TaskPlanned():
+            plan = fact.plan
+            return (
+                f"May this plan be carried out? {plan.task.replace('_', ' ')} on {fact.card.name} ({plan.dimensions}D "
+                f"{plan.modality}), judged by {plan.metric}: {plan.reason}"
+            )
+        case DatasetLocked():
+            sides = ", ".join(f"{side} {number}" for side, number in fact.patients.items())
+            leaks = ", ".join(f"{name} {number}" for name, number in fact.leakage.checks.items())
+            return f"May a model be trained on this split? Patients: {sides}. Leakage checks: {leaks or 'none'}"
+        case RunScored(metric=metric):
+            figures = f", {metric.name} {metric.value:.3f} ({metric.low:.3f} to {metric.high:.3f})" if metric else ""
+            return f"May this package be handed out? Its level is {fact.level}{figures}"
+        case None:
+            raise ValueError("a point that was not reached is not approved")

@@ -1,0 +1,52 @@
+"""Trusted program: the search for a dataset's rules, as one JSON line {"summary", "data"}. Reads only.
+
+propose_rules.py ARGUMENTS          (the arguments of the tool as JSON; data below $M3_DATA)
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from resolve_rules import in_words  # type: ignore[import-not-found]
+
+from shared.contracts.tools import ProposeRules
+from shared.dataset.propose import explain, propose
+
+
+def main() -> dict[str, Any]:
+    asked = ProposeRules.model_validate_json(sys.argv[1])
+    root = Path(os.environ["M3_DATA"])
+    found = propose(
+        root,
+        asked.task,
+        dimensions=asked.dimensions,
+        only=asked.only,
+        target=asked.target,
+        answers=asked.answers,
+        limit=asked.limit,
+    )
+    if not found:
+        why = explain(root, asked.task)
+        return {
+            "summary": f"No rules explain these files for {asked.task}. {why}",
+            "data": {"proposals": [], "why": why},
+        }
+    parts = []
+    for number, one in enumerate(found, 1):
+        text = yaml.safe_dump(one.rules, sort_keys=False, allow_unicode=True, width=110)
+        alternative = f" (a choice of {one.key}: {one.choice})" if one.key else ""
+        parts.append(f"## {number}. {one.says}{alternative}\n{text}{in_words(one.coverage)}")
+    return {
+        "summary": "\n\n".join(parts),
+        "data": {"proposals": [one.model_dump(mode="json") for one in found]},
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(), ensure_ascii=True))

@@ -1,0 +1,77 @@
+"""Trusted program: rules carried out on the dataset, as one JSON line. Reads only.
+
+    resolve_rules.py RULES [--facts]        (data below $M3_DATA, RULES in $M3_WORKSPACE or the current folder)
+
+Without --facts the line is {"summary", "data"} for a core; with it, what `verify_rules` tells a check: {"errors",
+"coverage", "listed"}.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from shared.contracts.cases import Coverage
+from shared.contracts.rules import Rules
+from shared.dataset.resolve import RulesError, resolve
+
+SHOWN = 12
+
+
+def load(path: Path) -> Rules:
+    """Raises RulesError in words that a core can act on."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RulesError(f"{path.name} cannot be read ({error.strerror}); write it into the workspace first") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RulesError(f"{path.name} is no YAML: {' '.join(str(error).split())[:300]}") from None
+    try:
+        return Rules.model_validate(found)
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, item['loc'])) or 'rules'}: {item['msg']}" for item in error.errors()[:8]]
+        raise RulesError(f"{path.name} is no set of rules: " + "; ".join(lines)) from None
+
+
+def in_words(coverage: Coverage) -> str:
+    """What a core reads of a coverage: a line a fact, problems first."""
+    lines = [f"PROBLEM: {text}" for text in coverage.problems]
+    lines += [f"CONFLICT: {text}" for text in coverage.conflicts[:SHOWN]]
+    lines.append(
+        f"{coverage.cases} cases ({coverage.dimensions}D) of {coverage.used} of {coverage.files} image files; "
+        f"{coverage.patients} patients, {coverage.grouping}: {coverage.grouping_from}"
+    )
+    if coverage.counts:
+        lines.append("counts: " + ", ".join(f"{name} {many}" for name, many in list(coverage.counts.items())[:40]))
+    if coverage.label_values:
+        lines.append("values: " + ", ".join(f"{name} {value}" for name, value in coverage.label_values.items()))
+    if coverage.splits:
+        lines.append("split of the dataset: " + ", ".join(f"{side} {many}" for side, many in coverage.splits.items()))
+    if coverage.channels:
+        lines.append("channels: " + ", ".join(coverage.channels))
+    for reason, many in coverage.left_out.items():
+        examples = ", ".join(coverage.left_out_examples.get(reason, ())[:3])
+        lines.append(f"left out, {many} x {reason}" + (f": {examples}" if examples else ""))
+    lines += [f"example: {json.dumps(example, ensure_ascii=False)[:300]}" for example in coverage.examples[:2]]
+    return "\n".join(lines)
+
+
+def main() -> dict[str, Any]:
+    name, facts = sys.argv[1].removeprefix("/workspace/"), "--facts" in sys.argv[2:]
+    workspace = Path(os.environ.get("M3_WORKSPACE") or Path.cwd())
+    try:
+        rules = load(workspace / name)
+        coverage = resolve(rules, Path(os.environ["M3_DATA"]), workspace=workspace).coverage
+    except RulesError as error:
+        return {"errors": [str(error)]} if facts else {"summary": str(error), "data": {}, "failed": True}
+    if facts:
+        return {"errors": [], "coverage": coverage.model_dump(mode="json"), "listed": rules.listed}
+    return {"summary": in_words(coverage), "data": {"coverage": coverage.model_dump(mode="json")}}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(), ensure_ascii=True))

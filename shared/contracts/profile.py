@@ -1,0 +1,130 @@
+"""What trusted code saw in a dataset's files: told with its card, and shown by `m3builder dataset check`."""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from shared.contracts.base import Contract
+from shared.contracts.rules import Source
+
+ColumnKind = Literal["integer", "number", "date", "text", "category", "id", "empty"]
+MODALITIES = {"CT": "CT", "MR": "MRI", "PT": "PET", "US": "ultrasound", "CR": "X-ray", "DX": "X-ray",
+              "MG": "mammography", "OP": "fundus", "OPT": "OCT",
+              "SM": "histology", "ES": "endoscopy", "XC": "photograph"}  # fmt: skip
+"""Modality as DICOM headers name it -> as words do."""
+
+
+class Column(Contract):
+    """A column of a table."""
+
+    name: str
+    kind: ColumnKind
+    filled: float
+    """Share of rows that have a value."""
+    distinct: int
+    values: dict[str, int] = {}
+    """Value -> rows, where there are 20 values at most."""
+    names_files: float = 0.0
+    """Share of image files (or folders of slices) that its values name."""
+    names_people: bool = False
+    """Whether the header says that it tells people apart."""
+
+
+class TableFacts(Contract):
+    file: str
+    sheet: str | None = None
+    rows: int
+    columns: tuple[Column, ...] = ()
+
+
+class FileGroup(Contract):
+    """Files that look alike by name and place, and what the headers of a few of them say."""
+
+    pattern: str
+    """A pattern (`shared.contracts.rules`) that takes them, with fields named part1, part2, ..."""
+    files: int
+    suffix: str
+    kind: Literal["volume", "picture", "slices", "mask", "table", "text", "annotation", "other"]
+    """`slices`: folders of pictures or single DICOM files that make volumes. `mask`: few whole values."""
+    example: str
+    dimensions: Literal[2, 3] | None = None
+    shape: tuple[int, ...] = ()
+    """Median: x, y, z of a volume, width and height of a picture."""
+    spacing: tuple[float, ...] = ()
+    """Median, mm."""
+    channels: int = 1
+    dtype: str = ""
+    low: float | None = None
+    high: float | None = None
+    """1st and 99th percentile over the files looked at."""
+    hu: bool = False
+    """Whether the values look like Hounsfield units."""
+    modality: str | None = None
+    """From DICOM headers."""
+    values: tuple[int, ...] = ()
+    """Of a mask: values that occur, without 0."""
+    arrays: dict[str, str] = {}
+    """Of npz, mat and h5 files that hold several arrays or values: name -> shape, type and, of small ones, values."""
+    unreadable: int = 0
+    looked_at: int = 0
+
+
+class Candidate(Contract):
+    """Something that may tell patients, classes, splits or texts apart."""
+
+    source: Source
+    where: str
+    """In words: `folder 2`, `column Diagnosis of labels.csv`, `PatientID of the DICOM headers`."""
+    distinct: int
+    share: float
+    """Of the image files that have a value."""
+    values: dict[str, int] = {}
+    """Value -> files, where there are few."""
+    columns: tuple[str, ...] = ()
+    """Of a label: one-hot columns that are its classes together; `source` is the first of them."""
+    separator: str | None = None
+    """Of a label: what divides cells with several classes."""
+
+
+class Profile(Contract):
+    """Bounded: at most 40 groups, 20 tables with 40 columns each, 8 candidates a role. As JSON at most 60 kB."""
+
+    digest: str
+    """Of all names, sizes and times: another one means that the data have changed."""
+    files: int
+    size: int
+    """Bytes."""
+    images: int
+    """Files that are read as images."""
+    dimensions: dict[str, int] = {}
+    """`2` and `3` -> image files or folders of slices."""
+    modalities: dict[str, int] = {}
+    """From headers -> files looked at. `CT?` where only the values look like Hounsfield units."""
+    groups: tuple[FileGroup, ...] = ()
+    tables: tuple[TableFacts, ...] = ()
+    patients: tuple[Candidate, ...] = ()
+    labels: tuple[Candidate, ...] = ()
+    splits: tuple[Candidate, ...] = ()
+    texts: tuple[Candidate, ...] = ()
+    masks: tuple[str, ...] = ()
+    """Where masks are, in words, such as `labels/*.nii.gz beside images/*.nii.gz (values 1, 2)`."""
+    tasks: dict[str, float] = {}
+    """Task -> share of image files for which the files themselves hold a target."""
+    not_read: dict[str, str] = {}
+    """Format or kind of mask that is not supported -> what to convert it to."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with the data and what to do about it, worst first: each with a count and an example."""
+    skipped: tuple[str, ...] = ()
+    """What was not looked at, and why."""
+    measured: dict[str, JsonValue] = Field(default={})
+
+    def for_planning(self) -> "Profile":
+        """All that the Task Manager's core is told of files: counts, and words of our own.
+
+        Whatever files say in words (names, cells, headers, and so also classes found in them) may be a person's name.
+        """
+        return Profile(
+            digest=self.digest, files=self.files, size=self.size, images=self.images, dimensions=self.dimensions,
+            modalities={name: many for name, many in self.modalities.items() if name.rstrip("?") in MODALITIES},
+            tasks=self.tasks, not_read=self.not_read,
+        )  # fmt: skip

@@ -1,0 +1,242 @@
+"""Rules of a dataset (`dataset.yaml`): how its cases, patients and targets are found. The Data Engineer's answer.
+
+Rules say how, never which: no row of a case stands in them. Trusted code (`shared.dataset.resolve`) carries them out.
+
+A *pattern* is a path relative to the dataset, `/` as separator, case-insensitive: `{name}` takes one or more characters
+of a file or folder name other than `/` and is a *field*; `*` takes any characters but `/`, `**` also `/`. A field that
+stands twice takes the same text both times. Patterns of one set of rules are joined over the fields that they share.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from shared.contracts.base import Contract, TaskKind
+
+Pattern = str
+
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(_listed)]
+"""One pattern or a list of them; a file that fits one of them counts."""
+Split = Literal["train", "val", "test"]
+
+
+class Table(Contract):
+    """A table of the dataset: CSV, TSV, Excel, JSON, JSON Lines or XML, in any encoding.
+
+    With fields in `file` it is one small file for each case (a report as XML or text): its values are columns then,
+    named by their path (`findings`, `report/impression`); a text file has the column `text` and one for each heading.
+    """
+
+    file: Pattern
+    sheet: str | None = None
+    """Of an Excel file; the first when empty."""
+    key: str | None = None
+    """Column that names the case, or several as `{patient}/{side}`; None where `file` has fields, which join it."""
+    names: str = "auto"
+    """What `key` names: `path`, `name`, `stem` or `folder` of the image, a field, `case` (the fields of `case` with `/`
+    between them), `table.column` (the value that another table gives the image), `header.PatientID` (or another DICOM
+    keyword), or `auto`: what fits most rows.
+    Keys match as people write them: `7` and `007`, upper and lower case, with and without suffix."""
+
+
+class Source(Contract):
+    """Where one value of a case comes from: a field, a column of a table, a DICOM header, an array, or the same for
+    all."""
+
+    field: str | None = None
+    table: str | None = None
+    """Name in `Rules.tables`; with `column`."""
+    column: str | None = None
+    header: str | None = None
+    """DICOM keyword, such as PatientID or Modality."""
+    array: str | None = None
+    """Name of a value or an array in the case's own npz, mat or h5 file, such as `label`; `{field}` takes a field's
+    text. With `case: entry` it has one value an entry, or one for all. Several zeros and ones of a case are classes by
+    their place from 0, those of the ones joined by `|`."""
+    file: Pattern | None = None
+    """File in which `array` stands where it is not the case's own; it shares fields with `images`, or is one for all. A
+    `.npy` file has the array ''."""
+    value: str | None = None
+    part: str | None = None
+    """Regular expression with one group: the part of the value that counts, such as `^(\\d+)`."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        given = [name for name in ("field", "column", "header", "array", "value") if getattr(self, name) is not None]
+        if len(given) != 1:
+            said = ", ".join(given) or "none"
+            raise ValueError(f"a source is one of field, column, header, array, value; given: {said}")
+        if self.file is not None and self.array is None:
+            raise ValueError("`file` goes with `array` ('' of a .npy file)")
+        if (self.table is None) != (self.column is None):
+            raise ValueError("`table` and `column` go together")
+        return self
+
+
+class Images(Contract):
+    """The files of one channel. Most datasets have one channel, and then one entry."""
+
+    files: Patterns = Field(min_length=1)
+    channel: str = ""
+    """Its name, such as T1 or FLAIR; needed where there are several."""
+    array: str | None = None
+    """Name of the array in an npz, mat or h5 file that holds several. With fields (`scans/{scan}`, `{split}_images`) it
+    is a pattern: each array that fits is an image of its own, with these fields beside those of `files`."""
+
+
+class LabelRule(Contract):
+    """The class of a case (`source`), or its classes (`source` with `separator`, or one-hot `columns` of `table`)."""
+
+    source: Source | None = None
+    separator: str | None = None
+    """Splits a cell with several classes, such as `|`; several may hold then."""
+    table: str | None = None
+    columns: dict[str, str] = {}
+    """Column with 0/1, yes/no -> class."""
+    several: bool = False
+    """Of one-hot columns: whether several classes may hold of one case. Otherwise exactly one is 1."""
+    classes: dict[str, str | None] = {}
+    """Value as written -> class, null leaves the case out. Empty: values are the classes. Values that are not listed
+    leave the case out."""
+    only: tuple[str, ...] = ()
+    """Classes that were asked for; cases of others are left out (of several labels: others are dropped)."""
+    missing: Literal["leave_out", "none"] = "leave_out"
+    """Of several labels: what an empty cell means, unknown or that none holds."""
+
+
+MaskKind = Literal[
+    "file", "palette", "array", "rle", "boxes", "polygons", "coco", "yolo", "voc", "labelme", "dicom_seg", "rtstruct"
+]  # fmt: skip
+Box = Literal["corners", "size", "middle"]
+
+
+class MaskRule(Contract):
+    """Where structures are marked. Several rules of one case add up, the later one on top.
+
+    `file`: `files` is a label image, or with the field `structure` one binary file a structure.
+    `palette`: a colour picture with `colors`. `array`: `array` of the image's own file, or of `files`;
+    `{field}` takes a field's text, and with `case: entry` it has one mask an entry.
+    `rle`: `column` of `table`, one row or several a case. `boxes`, `polygons`: numbers in `columns` of `table`, one row
+    or several a case; of overlapping ones of one rule the smaller is on top, and a row without numbers marks nothing.
+    `coco`: `files` is the JSON; its images are matched by name.
+    `yolo`, `voc`, `labelme`: one text, XML or JSON file a case; `values`/`structures` name the numbers of yolo.
+    `dicom_seg`, `rtstruct`: the object refers to its series itself.
+    """
+
+    kind: MaskKind = "file"
+    files: Patterns = ()
+    structure: str | None = None
+    """Name of the structure where everything that is not 0 belongs to one; `{field}` takes a field's text."""
+    values: dict[str, int] = {}
+    """Structure -> its value in the file (of yolo, boxes: its number); a case with another value is left out. Empty and
+    no `structure`: all values that occur, named by the file's own names (SEG, COCO, RTSTRUCT, VOC) or
+    `structure <value>`."""
+    colors: dict[str, str] = {}
+    """Of a palette: `#rrggbb` -> structure; black is background unless listed."""
+    array: str | None = None
+    table: str | None = None
+    column: str | None = None
+    columns: tuple[str, ...] = ()
+    """Of `boxes`: the four columns of x, y and what `box` says, or one whose cells hold all of it. Of `polygons`: those
+    of x and of y, or one. A cell may hold several: `[[1, 2, 30, 40], ...]`, `1 2 30 40; ...`, or in lines."""
+    box: Box = "corners"
+    """The numbers of a box: x, y of two corners; x, y of the top left corner, width, height; or x, y of the middle."""
+    shares: bool = False
+    """Of `boxes` and `polygons`: numbers are shares of the image's width and height instead of pixels."""
+    class_column: str | None = None
+    """Of `rle`, `boxes` and `polygons`: the column that names the structure, or as many as the row has regions; else
+    `structure`. Where it holds numbers, `values` may name them."""
+    order: Literal["columns", "rows"] = "columns"
+    """Of `rle`: pixels are counted down the columns (as Kaggle does) or along the rows."""
+    start: Literal[0, 1] = 1
+    """Of `rle`: number of the first pixel."""
+    only: tuple[str, ...] = ()
+    """Structures that were asked for; others count as background."""
+    missing: Literal["leave_out", "empty"] = "leave_out"
+    """What a case without a mask is: left out, or healthy with nothing marked."""
+
+
+class TextRule(Contract):
+    """The report of a case: its sources in order, joined by an empty line; empty ones are passed over."""
+
+    sources: tuple[Source, ...] = Field(min_length=1)
+    section: str | None = None
+    """Heading of the part of the text that is wanted, such as findings; the whole text when empty."""
+
+
+class SplitRule(Contract):
+    """A split that the dataset brings: values of `source` that mean each side. Cases with other values are left out."""
+
+    source: Source
+    train: tuple[str, ...] = Field(min_length=1)
+    val: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+
+
+class Excluded(Contract):
+    files: Pattern
+    reason: str = Field(min_length=1)
+
+
+class Rules(Contract):
+    """How the cases of a dataset are found. See the module's docstring for patterns."""
+
+    task: TaskKind
+    dimensions: Literal[2, 3]
+    images: tuple[Images, ...] = Field(default=(), max_length=16)
+    case: Literal["file", "folder", "series", "entry"] | tuple[str, ...] = "file"
+    """What one case is: a file (an array, where `array` has fields); the files of a folder (slices of a volume); a
+    DICOM series; an entry of an array that holds one image after the other along its first axis (of MATLAB's the
+    last), with its number from 0 in the field `entry`; or all files that agree in the named fields
+    (`header.AccessionNumber` or another DICOM keyword is one, too)."""
+    several: Literal["slices", "views"] = "slices"
+    """Several files of one channel in one case are slices of a volume in natural order, or views of one examination."""
+    axis4: Literal["refuse", "channels", "first"] = "refuse"
+    """What the fourth axis of a 4D file holds: channels, or times of which the first is taken."""
+    channel_names: tuple[str, ...] = ()
+    """Of the fourth axis, in order."""
+    tables: dict[str, Table] = {}
+    patient: Source | None = None
+    """None: nothing tells patients apart, so each case is taken for one."""
+    label: LabelRule | None = None
+    masks: tuple[MaskRule, ...] = ()
+    text: TextRule | None = None
+    slope: Source | None = None
+    intercept: Source | None = None
+    """How stored numbers become values where no header says so; used where they make more of CT Hounsfield units."""
+    split: SplitRule | None = None
+    exclude: tuple[Excluded, ...] = ()
+    leave_out: dict[str, str] = {}
+    """Ids of cases that a later role handed back -> what is wrong with them."""
+    listed: str | None = None
+    """Escape hatch: a JSON Lines file of the workspace with one `shared.contracts.cases.CaseSpec` a line, in place of
+    images, patient and targets. The report says that cases were listed by a script."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if not self.images and not self.listed:
+            raise ValueError("`images` says nothing: give at least one pattern")
+        if self.task == "diagnosis" and not self.label and not self.listed:
+            raise ValueError("a diagnosis needs `label`")
+        if self.task in ("organ_segmentation", "anomaly_detection") and not self.masks and not self.listed:
+            raise ValueError(f"{self.task} needs `masks`")
+        if self.task == "report_generation" and not self.text and not self.listed:
+            raise ValueError("report_generation needs `text`")
+        used = [source for source in self.sources() if source.table is not None]
+        names = {source.table for source in used} | {mask.table for mask in self.masks if mask.table}
+        names |= {self.label.table} if self.label and self.label.table else set()
+        if unknown := names - set(self.tables):
+            raise ValueError(f"no table is named {', '.join(sorted(map(str, unknown)))} in `tables`")
+        return self
+
+    def sources(self) -> tuple[Source, ...]:
+        label = (self.label.source,) if self.label else ()
+        texts = self.text.sources if self.text else ()
+        split = (self.split.source,) if self.split else ()
+        found = (self.patient, self.slope, self.intercept, *label, *texts, *split)
+        return tuple(source for source in found if source is not None)

@@ -1,0 +1,264 @@
+"""Where the class of a case comes from: folders and names, columns of tables, one-hot columns."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+
+from shared.contracts.rules import LabelRule, Source
+from shared.dataset.evidence import Evidence
+from shared.dataset.onehot import FEW
+from shared.dataset.propose.classes import MOST_CLASSES, Option, classes_in_names, numbers, told_by_a_column
+from shared.dataset.propose.draft import Draft
+from shared.dataset.propose.inner_values import Inner, inner_values
+from shared.dataset.propose.legend import Legend, naming
+from shared.dataset.propose.tables import with_table
+from shared.dataset.propose.values import (
+    Look,
+    cell_of,
+    distinct,
+    falls_into,
+    look_at,
+    share,
+    table_of,
+)
+from shared.dataset.propose.words import acquired, is_none, label_likeness, meant, outcomes, overlap, unsure
+from shared.dataset.splits import split_of
+from shared.dataset.survey import Survey
+
+
+def with_label(
+    draft: Draft, survey: Survey, only: Sequence[str], target: str, hints: Mapping[str, str], legends: Sequence[Legend]
+) -> list[tuple[Draft, set[str]]]:
+    """Drafts with a label, likely ones first, each with the fields that the label takes."""
+    look = look_at(draft)
+    options = [told_by_a_column(one, survey, look) for one in classes_in_names(draft, look, target)]
+    options += _columns(survey, look, target)
+    options += [option for one in inner_values(draft, survey) if (option := _inner(one))]
+    options = [_asked(option, only, target, hints, legends) for option in options]
+    options = _without_doubles(sorted(options, key=lambda one: -one.likely))
+    found = []
+    for option in options[:8]:
+        made = _applied(draft, survey, option, only, hints, legends)
+        if made:
+            found.append((made.decided("label", option.where), {"label"} if option.field or option.literal else set()))
+    return found
+
+
+def _asked(
+    option: Option, only: Sequence[str], target: str, hints: Mapping[str, str], legends: Sequence[Legend]
+) -> Option:
+    """Weighed by the request: classes that were asked for are among the values, words stand in header or values."""
+    counts = _counts(option)
+    named = _named(counts, hints, legends)
+    likely = option.likely
+    if only:
+        held, missing = meant(only, counts, named)
+        likely += 0.5 * (len(only) - len(missing)) / len(only) if held else -0.1
+    likely += 0.35 * overlap(target, option.column)
+    texts = [*counts, *named.values()] if len(counts) <= 12 else []
+    # A request for `benign or malignant` names two classes; one word may be there by chance.
+    likely += 0.2 * sum(sorted(overlap(target, text) for text in texts if not text.isdecimal())[-2:])
+    return replace(option, likely=likely)
+
+
+def _inner(inner: Inner) -> Option | None:
+    """A value beside the images in their files, or of a table that names what is inside."""
+    option = Option(inner.where, inner.values, 0.0, column=inner.name, inner=inner)
+    counts = _counts(option)
+    if not 2 <= len(counts) <= MOST_CLASSES or len(counts) * 3 > sum(counts.values()) or any(map(split_of, counts)):
+        return None
+    return replace(option, likely=inner.likely - 0.25 * _rare(inner.values))
+
+
+def _counts(option: Option) -> Counter[str]:
+    mark = option.separator
+    found: Counter[str] = Counter()
+    for value in option.values:
+        if value:
+            found.update({part.strip() for part in value.split(mark)} if mark else (value,))
+    return found
+
+
+def _named(values: Mapping[str, int], hints: Mapping[str, str], legends: Sequence[Legend]) -> dict[str, str]:
+    """Names for values that are numbers."""
+    if all(value in hints for value in values) and values:
+        return {value: hints[value] for value in values}
+    if not values or not all(value.lstrip("-").removesuffix(".0").isdecimal() for value in values):
+        return {}
+    whole = {value: int(float(value)) for value in values}
+    if min(whole.values()) < 0:
+        return {}
+    legend = naming([one for one in legends if len(one.values) == len(values)], whole.values())
+    return {value: legend.values[number] for value, number in whole.items()} if legend else {}
+
+
+def _columns(survey: Survey, look: Look, target: str) -> list[Option]:
+    found = []
+    together: set[str] = set()
+    for evidence in survey.labels:
+        if evidence.table is None or evidence.source.column is None:
+            continue
+        if evidence.columns:
+            flags = tuple(name for name in evidence.columns if label_likeness(name) > 0.2)
+            if len(flags) < 2:
+                continue
+            found.append(_flags(replace(evidence, columns=flags), look.of(evidence.of), target))
+            together |= set(flags) if found[-1].likely > 0.5 else set()
+            continue
+        table, column = table_of(survey, evidence), evidence.source.column
+        if table is None or column is None:
+            continue
+        if label_likeness(column) <= 0.5 and numbers(evidence.values) and not overlap(target, column):
+            continue
+        values = look.of(evidence.of if evidence.separator else cell_of(survey, table, column))
+        likely = 0.35 * label_likeness(column) + 0.35 * min(1.0, share(values))
+        likely += 0.05 * (evidence.score > 0.6) - 0.25 * _rare(values) + 0.1 * outcomes(evidence.values)
+        likely -= 0.5 * all(map(acquired, evidence.values))
+        found.append(Option(evidence.where, values, likely, evidence=evidence, column=column))
+    return [*(one for one in found if one.column not in together), *_unjoined(survey, look)]
+
+
+def _flags(evidence: Evidence, values: Sequence[str | None], target: str) -> Option:
+    """Columns of yes and no as findings, one or several of a case. A few that overlap are findings where a column says
+    `No Finding`, or where the request names several and none implies another; else each is a target of its own, and
+    which is meant is a question."""
+    held = [set(value.split("|")) - {""} for value in values if value is not None]
+    option = Option(evidence.where, list(values), 0.62, evidence=evidence)
+    if all(len(one) == 1 for one in held):
+        return option
+    findings = tuple(name for name in evidence.columns if not is_none(name))
+    if len(findings) > 1:
+        option = replace(option, evidence=replace(evidence, columns=findings))
+    if len(findings) > FEW or len(findings) < len(evidence.columns):
+        return option
+    places = [{at for at, one in enumerate(held) if name in one} for name in findings]
+    nested = any(one <= other for one, other in permutations(places, 2))
+    named = [name for name in findings if overlap(target, name) > 0]
+    return option if len(named) > 1 and not nested else replace(option, likely=0.3)
+
+
+def _rare(values: Sequence[str | None]) -> float:
+    counts = sorted(Counter(value for value in values if value).values())
+    return float(bool(counts) and counts[-1] > 0.97 * sum(counts))
+
+
+def _unjoined(survey: Survey, look: Look) -> list[Option]:
+    """Columns of tables that name images by whole paths or by way of another table; the trial shows what they hold."""
+    found = []
+    for number, table in enumerate(survey.tables):
+        if table.key or table.pattern or not table.rows or len(table.rows) < 4:
+            continue
+        for column in table.columns:
+            if (
+                column.values
+                and 2 <= column.distinct <= 20
+                and column.filled > 0.5
+                and column.distinct * 3 <= len(table.rows)
+            ):
+                likely = 0.35 * label_likeness(column.name) + 0.3
+                where = f"column {column.name} of {table.file}"
+                values: list[str | None] = list(column.values)
+                if not any(split_of(value) for value in column.values):
+                    found.append(Option(where, values, likely, column=column.name, table=number))
+    return found
+
+
+def _without_doubles(options: Sequence[Option]) -> list[Option]:
+    """Without what says the same as a likelier one, and columns that are about another (`dx_type` beside `dx`)."""
+    kept: list[Option] = []
+    for option in options:
+        # Every part counts here: `reader_b` is not about a `reader` that is really `reader_a`.
+        own = _parts(option.column)
+        about = any(
+            _parts(one.column) < own for one in options if one.column and one is not option and one.likely > 0.5
+        )
+        same = any(
+            len(one.values) == len(option.values)
+            and distinct(one.values) == distinct(option.values)
+            and falls_into(one.values, option.values)
+            and falls_into(option.values, one.values)
+            for one in kept
+        )
+        if same:
+            continue
+        kept.append(replace(option, likely=option.likely - 0.2) if about and option.column else option)
+    return sorted(kept, key=lambda one: -one.likely)
+
+
+def _parts(name: str) -> set[str]:
+    return set(re.findall(r"[^\W_]+", name.casefold()))
+
+
+def _applied(
+    draft: Draft,
+    survey: Survey,
+    option: Option,
+    only: Sequence[str],
+    hints: Mapping[str, str],
+    legends: Sequence[Legend],
+) -> Draft | None:
+    counts = _counts(option)
+    named = _named(counts, hints, legends)
+    sure = [value for value in counts if not unsure(named.get(value, value))]
+    held, missing = meant(only, counts, named)
+    draft = draft.change(prior=draft.prior + option.likely)
+    if only and missing and held:
+        draft = draft.said("missing", f"asked for, but no value says so: {', '.join(missing)}")
+    elif only and not held:
+        draft = draft.said("missing", f"no class is called {', '.join(only)}; all classes are taken")
+    kept = tuple(named.get(value, value) for value in held)
+    several = option.separator is not None or _several(option)
+    if len(kept) < (1 if several else 2):
+        kept = ()
+    if several and not kept and not (option.evidence and option.evidence.columns):
+        # `No Finding` beside findings is none of them: what has nothing else has no class.
+        findings = tuple(named.get(value, value) for value in sure if not is_none(named.get(value, value)))
+        kept = findings if 0 < len(findings) < len(sure) else ()
+    draft = draft.said("target", f"its class is told by {option.where}")
+    classes: dict[str, str | None] = dict(named)
+    if not classes and len(sure) < len(counts):
+        every = [*counts, *(option.evidence.values if option.evidence else ())]
+        classes = {value: None if unsure(value) else value for value in every}
+        if option.separator:  # what is not listed leaves its case out
+            classes = {value: name for value, name in classes.items() if name}
+    if option.field or option.literal:
+        return _by_name(draft, option, LabelRule(source=Source(field="label"), classes=classes, only=kept))
+    if option.inner:
+        rule = LabelRule(source=option.inner.source, separator=option.separator, classes=classes, only=kept,
+                         missing="none" if option.separator else "leave_out")  # fmt: skip
+        named_so = option.inner.added(draft)
+        return named_so.change(label=rule) if named_so else None
+    table = survey.tables[option.table] if option.table is not None else None
+    if table is None and option.evidence:
+        table = table_of(survey, option.evidence)
+    made = with_table(draft, survey, table) if table else None
+    if made is None:
+        return None
+    draft, name = made
+    if option.evidence and option.evidence.columns:
+        flags = {column: column for column in option.evidence.columns}
+        missing_means = "none" if several else "leave_out"
+        return draft.change(
+            label=LabelRule(table=name, columns=flags, several=several, only=kept, missing=missing_means)
+        )
+    mark = option.evidence.separator if option.evidence else None
+    source = Source(table=name, column=option.column)
+    return draft.change(label=LabelRule(source=source, separator=mark, classes=classes, only=kept))
+
+
+def _several(option: Option) -> bool:
+    """Of one-hot columns: whether some images have none or more than one."""
+    mark = option.evidence.separator if option.evidence else None
+    if not option.evidence or not option.evidence.columns or mark is None:
+        return False
+    return any(value is not None and len([one for one in value.split(mark) if one]) != 1 for value in option.values)
+
+
+def _by_name(draft: Draft, option: Option, rule: LabelRule) -> Draft | None:
+    if option.literal:
+        assert option.depth is not None
+        return draft.with_level(option.depth, "label").change(label=rule)
+    assert option.field is not None
+    return draft.renamed({option.field: "label"}).change(label=rule)

@@ -1,0 +1,193 @@
+"""The search for rules: drafts from what the survey saw, tried by carrying them out, best first."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shared.contracts.base import SEGMENTATIONS, TaskKind
+from shared.contracts.cases import Coverage, Proposal
+from shared.contracts.rules import Rules
+from shared.dataset.listing import Listing
+from shared.dataset.propose.draft import Draft, sentence
+from shared.dataset.propose.drawn import drawn_drafts
+from shared.dataset.propose.images import image_drafts
+from shared.dataset.propose.inner import array_drafts
+from shared.dataset.propose.labels import with_label
+from shared.dataset.propose.legend import Legend, legends
+from shared.dataset.propose.masks import mask_drafts
+from shared.dataset.propose.patients import with_patient
+from shared.dataset.propose.questions import with_questions
+from shared.dataset.propose.sample import sampled
+from shared.dataset.propose.score import MOST_EARNED, score_of, share_of
+from shared.dataset.propose.splits import with_split
+from shared.dataset.propose.tables import with_rescaling
+from shared.dataset.propose.texts import text_drafts
+from shared.dataset.resolve import RulesError, resolve
+from shared.dataset.survey import Survey, survey
+
+TRIED = 14
+"""Drafts that are carried out on the sample; `limit` of them on everything."""
+FEWEST = 3
+"""Proposals that are worth having beside the best."""
+MARGIN = 0.1
+"""Distance in score from which on a proposal is no rival."""
+HUGE = 50_000
+"""Files from which on only the best and its rivals are carried out on everything."""
+SECONDS = 30.0
+"""For tries, after which those that were made must do."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    draft: Draft
+    rules: Rules
+    coverage: Coverage
+    score: float
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the search was asked for."""
+
+    task: TaskKind
+    dimensions: int | None = None
+    only: tuple[str, ...] = ()
+    target: str = ""
+    hints: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, str] = field(default_factory=dict)
+
+
+def propose(
+    root: Path | str,
+    task: TaskKind,
+    *,
+    dimensions: int | None = None,
+    only: Sequence[str] = (),
+    target: str = "",
+    hints: Mapping[str, str] = {},
+    answers: Mapping[str, str] = {},
+    limit: int = 5,
+    seen: Survey | None = None,
+) -> list[Proposal]:
+    """Rules for `root`, best first, `limit` at most; each was carried out, so its coverage is what it gives.
+
+    `dimensions` is a wish: files win. `only` are classes or structures that were asked for. `target` ranks between
+    what files support equally. `hints` are names for values of labels. `answers` fixes decisions: key of a question ->
+    choice.
+    `seen` is a survey of `root` that was made before. Nothing where nothing fits: `explain` says why.
+    """
+    seen = seen or survey(root)
+    asked = Asked(task, dimensions, tuple(only), target, dict(hints), dict(answers))
+    tried = search(seen, asked, limit)
+    return [_proposal(one, key, choice) for one, key, choice in with_questions(tried, asked.answers, target)][:limit]
+
+
+def search(seen: Survey, asked: Asked, limit: int) -> list[Tried]:
+    """Tried drafts that make a model possible, best first. On a large dataset all are tried on a part of it, and the
+    best few on everything."""
+    end = time.monotonic() + SECONDS
+    drafts = sorted(_targets(seen, asked), key=lambda draft: -draft.prior)
+    drafts = _answered(drafts, asked.answers)
+    part = sampled(seen.listing)
+    tried: list[Tried] = []
+    for draft in drafts[:TRIED]:
+        best = max((one.score for one in tried), default=-1.0)
+        late = time.monotonic() > end and tried
+        if late or (len(tried) >= min(limit, FEWEST) and draft.prior + MOST_EARNED < best - MARGIN):
+            break  # nothing that is left can come near
+        for whole in _completed(draft, seen, asked):
+            if (one := attempt(whole, seen, part)) is not None and one.score >= 0:
+                tried.append(one)
+    tried = _distinct(tried)
+    if part is seen.listing:
+        return tried
+    sure = FEWEST if len(seen.listing.files) <= HUGE else 1
+    near = [one for place, one in enumerate(tried) if place < sure or one.score > tried[0].score - MARGIN]
+    again = [attempt(one.draft, seen, seen.listing) for one in near[: min(limit, 2 * FEWEST)]]
+    return _distinct([one for one in again if one is not None and one.score >= 0])
+
+
+def _targets(seen: Survey, asked: Asked) -> Iterator[Draft]:
+    """Drafts with images and target."""
+    found: list[Legend] = legends(seen.listing)
+    for images in image_drafts(seen, asked.task, asked.dimensions, found, asked.target):
+        for draft in array_drafts(images, seen):
+            if asked.task == "diagnosis":
+                for made, _ in with_label(draft, seen, asked.only, asked.target, asked.hints, found):
+                    yield made
+            elif asked.task in SEGMENTATIONS:
+                yield from mask_drafts(draft, seen, asked.only, asked.target, asked.hints, found)
+                yield from drawn_drafts(draft, seen, asked.only, asked.hints, found)
+            else:
+                yield from text_drafts(draft, seen, asked.target)
+
+
+def _answered(drafts: list[Draft], answers: Mapping[str, str]) -> list[Draft]:
+    """Drafts that decide as a person did; an answer that none of them knows changes nothing."""
+    for key, choice in answers.items():
+        kept = [draft for draft in drafts if draft.decisions.get(key) in (choice, None)]
+        if any(draft.decisions.get(key) == choice for draft in kept):
+            drafts = kept
+    return drafts
+
+
+def _completed(draft: Draft, seen: Survey, asked: Asked) -> list[Draft]:
+    """With patient and split."""
+    draft = with_rescaling(with_split(draft, seen), seen)
+    taken = {"entry"} if draft.case == "entry" else set()
+    taken |= {"label"} if draft.label and draft.label.source and draft.label.source.field else set()
+    if draft.split and draft.split.source.field:
+        taken.add(draft.split.source.field)
+    return with_patient(draft, seen, taken, asked.answers.get("patient"))
+
+
+def attempt(draft: Draft, seen: Survey, listing: Listing) -> Tried | None:
+    """The draft carried out; its split only where it has two sides there and keeps patients whole."""
+    rules = draft.rules()
+    if rules is None:
+        return None
+    try:
+        coverage = resolve(rules, seen.root, listing).coverage
+    except RulesError:
+        return None
+    if rules.split is not None:
+        given = {"train": rules.split.train, "val": rules.split.val, "test": rules.split.test}
+        sides = {side for side, values in given.items() if values}
+        torn = any("several sides" in conflict for conflict in coverage.conflicts)
+        if set(coverage.splits) != sides or len(sides) < 2 or torn:
+            why = "its split is not used, since it puts patients on several sides" if torn else ""
+            return attempt(_without_split(draft).said("split", why), seen, listing)
+    return Tried(draft, rules, coverage, score_of(draft, rules, coverage))
+
+
+def _without_split(draft: Draft) -> Draft:
+    name = draft.split.source.table if draft.split else None
+    used = {source.table for source in (draft.patient, draft.label and draft.label.source) if source}
+    used |= {draft.label.table} if draft.label else set()
+    used |= {source.table for source in (draft.slope, draft.intercept) if source}
+    used |= {mask.table for mask in draft.masks} | {one.table for one in (draft.text.sources if draft.text else ())}
+    chained = {table.names.partition(".")[0] for table in draft.tables.values()}
+    tables = {key: one for key, one in draft.tables.items() if key != name or key in used | chained}
+    return draft.change(split=None, tables=tables)
+
+
+def _distinct(tried: Sequence[Tried]) -> list[Tried]:
+    """Best first, each set of rules once."""
+    kept: list[Tried] = []
+    for one in sorted(tried, key=lambda one: -one.score):
+        if all(one.rules != other.rules for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _proposal(one: Tried, key: str, choice: str) -> Proposal:
+    return Proposal(
+        rules=one.rules.model_dump(mode="json", exclude_defaults=True),
+        coverage=one.coverage,
+        share=round(share_of(one.coverage), 4),
+        score=one.score,
+        says=sentence(one.draft.says, ("case", "axis", "array", "target", "patient", "split", "missing")),
+        key=key,
+        choice=choice,
+    )

@@ -1,0 +1,273 @@
+"""Tables of the survey as tables of rules: their key, and chains over another table."""
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+
+from shared.contracts.rules import Source, Table
+from shared.dataset.joins import TableLook, plain
+from shared.dataset.patterns import compile
+from shared.dataset.propose.draft import Draft
+from shared.dataset.propose.pieces import align, braces, piece_of
+from shared.dataset.propose.rows import rows_of_views
+from shared.dataset.propose.words import slug
+from shared.dataset.survey import Survey
+
+_ENOUGH = 0.05
+_MOST_ROWS = 20_000
+_FEWEST_TABLES = 3
+"""Tables of one kind that are one for each patient."""
+
+
+def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, str] | None:
+    """The draft with a table, and its name there. None where nothing of it names a case."""
+    records = _record_each(draft, survey, look) if look.pattern else None
+    if look.pattern and records is None:
+        return None
+    file = records.file if records else _by_side(draft, look, files_of(look))
+    for name, one in draft.tables.items():
+        if one.file == file and one.sheet == look.sheet:
+            return draft, name
+    name = slug(look.name, "table")
+    while name in draft.tables:
+        name += "_"
+    if records:
+        return draft.change(tables={**draft.tables, name: records}), name
+    if (several := rows_of_views(draft, look)) is not None:
+        table = Table(file=file, sheet=look.sheet, key=several[1], names="path")
+        return several[0].change(tables={**draft.tables, name: table}), name
+    if look.key and look.more:
+        table = Table(file=file, sheet=look.sheet, key="\n".join(map(braces, (look.key, *look.more))), names="path")
+        return draft.change(tables={**draft.tables, name: table}), name
+    if look.key and look.share >= _ENOUGH:
+        key, by = _finest(look, len(survey.units.files) / max(1, survey.units.total))
+        draft, names = _named(draft, look, key, by)
+        table = Table(file=file, sheet=look.sheet, key=key, names=names)
+        return draft.change(tables={**draft.tables, name: table}), name
+    if (column := path_column(look)) is not None:
+        table = Table(file=file, sheet=look.sheet, key=column, names="path")
+        return draft.change(tables={**draft.tables, name: table}), name
+    if (subject := _one_each(draft, survey, look)) is not None:
+        return draft.change(tables={**draft.tables, name: subject}), name
+    chain = _chain(survey, look)
+    if chain is None:
+        return None
+    key, other, theirs = chain
+    inner = with_table(draft, survey, other)
+    if inner is None:
+        return None
+    draft, first = inner
+    table = Table(file=file, sheet=look.sheet, key=key, names=f"{first}.{theirs}")
+    return draft.change(tables={**draft.tables, name: table}), name
+
+
+def _record_each(draft: Draft, survey: Survey, look: TableLook) -> Table | None:
+    """Files of one record for each image, or for images that agree in fields of their names."""
+    family = next(one for one in survey.families if one.pattern == look.pattern)
+    records = piece_of(family, images=False)
+    fit = align(records, draft.channels[0].pieces[0])
+    if fit is None or fit.share < _ENOUGH:
+        return None
+    names = {name: fit.names.get(name, f"record_{name}") for name in records.fields}
+    return Table(file=records.renamed(names).pattern)
+
+
+def _one_each(draft: Draft, survey: Survey, look: TableLook) -> Table | None:
+    """A small table for each patient (`sub-01/sub-01_sessions.tsv`) with a row a visit, which a field of the images'
+    names tells, too."""
+    family = next((one for one in survey.families if one.role == "other" and one.has(look.file)), None)
+    if family is None or len(family) < _FEWEST_TABLES or not family.fields or len(draft.pieces) != 1:
+        return None
+    image = draft.pieces[0]
+    records = piece_of(family, images=False)
+    fit = align(records, image)
+    if fit is None or fit.share < 0.5:
+        return None
+    free = [name for name in image.fields if name not in fit.names.values()]
+    for column in look.columns:
+        keys = {_bare(row[column.name]) for row in look.rows[:_MOST_ROWS] if row[column.name]}
+        for name in free:
+            values = {_bare(value) for value in image.column(name)}
+            if len(values) > 1 and len(values & keys) >= 0.8 * len(values):
+                names = {one: fit.names.get(one, f"table_{one}") for one in records.fields}
+                return Table(file=records.renamed(names).pattern, sheet=look.sheet, key=column.name, names=name)
+    return None
+
+
+def _bare(text: str) -> str:
+    """A number without the word before it: `ses-01` and `1` are one visit."""
+    return re.sub(r"^[^\W\d_]+[-_ ]?0*(?=\d)|^0+(?=\d)", "", text.strip().lower())
+
+
+def _by_side(draft: Draft, look: TableLook, file: str) -> str:
+    """The pattern of a table's files with a field of the images for `{side}`, where images of both sides have the same
+    names, so that `train.json` tells of those in `train`."""
+    if "{side}" not in file:
+        return file
+    sides = {(compile(file).match(one) or {}).get("side", "").lower() for one in (look.file, *look.also)}
+    for name in draft.channels[0].pieces[0].fields:
+        if not all(name in piece.fields for piece in draft.pieces):
+            continue
+        rows = [row for piece in draft.channels[0].pieces for row in piece.rows]
+        alone = {tuple(value for key, value in row.items() if key != name) for row in rows}
+        if {row[name].lower() for row in rows} == sides and len(alone) < len(rows):
+            return file.replace("{side}", braces(name))
+    return file
+
+
+def files_of(look: TableLook) -> str:
+    """Pattern of the files of a table; where they are parts of one, what differs is `{side}`."""
+    files = [look.file, *look.also]
+    if len(files) == 1:
+        return literal(look.file)
+    split = [file.split("/") for file in files]
+    if len({len(parts) for parts in split}) > 1:
+        return literal(look.file)
+    made = []
+    for column in zip(*split, strict=True):
+        if len(set(column)) == 1:
+            made.append(literal(column[0]))
+            continue
+        head, tail = shared_ends(column)
+        field = "side" if not any("{side}" in part for part in made) else f"side{len(made)}"
+        # An empty middle, as in `a.csv` and `a_2.csv`, is no field.
+        whole = any(len(name) <= len(head) + len(tail) for name in column)
+        made.append("*" if whole else f"{literal(head)}{{{field}}}{literal(tail)}")
+    return "/".join(made)
+
+
+def shared_ends(names: Sequence[str]) -> tuple[str, str]:
+    """What names begin and end with alike, in whole words."""
+    split = [re.findall(r"[^\W_]+|[\W_]", name) for name in names]
+    head = _alike(split)
+    tail = _alike([one[len(head) :][::-1] for one in split])[::-1]
+    return "".join(head), "".join(tail)
+
+
+def _alike(rows: Sequence[Sequence[str]]) -> list[str]:
+    columns = takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))
+    return [column[0] for column in columns]
+
+
+def _finest(look: TableLook, sampled: float) -> tuple[str, str]:
+    """The column that names images one by one where there is one, rather than their patients; and what it names."""
+    assert look.key is not None
+    rows = max(1, len(look.rows))
+    best = look.column(look.key)
+    for column in look.columns:
+        single = column.by == "stem" or column.distinct >= 0.9 * rows
+        finer = single and column.distinct > 1.1 * best.distinct
+        # Of many images a part was looked at, and a column of files names no others.
+        if finer and column.names_files >= 0.85 * min(look.share, sampled) and not column.by.startswith("upto"):
+            best = column
+    return (look.key, look.by) if best.name == look.key else (best.name, best.by)
+
+
+def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str]:
+    """What of a case the key names (`Table.names`): a folder or a part of the name that is no field of its own yet
+    becomes one."""
+    if by.startswith("header."):
+        return draft, by
+    first = draft.channels[0].pieces[0]
+    keys = {plain(row[key]) for row in look.rows if row[key]}
+    if by.startswith("folder"):
+        depth = int(by.removeprefix("folder"))
+        parts = [piece.level(depth) for piece in draft.pieces]
+        if all(parts):
+            inner = {name for part in parts for name in re.findall(r"\{(\w+)\}", part)}
+            if len(set(parts)) == 1 and re.fullmatch(r"\{\w+\}", parts[0]):
+                return draft, parts[0][1:-1]
+            if depth == first.pattern.count("/") - 1 and draft.case == "folder":
+                return draft, "folder"
+            if inner and not inner & draft.used and "unit" not in first.fields:
+                return draft.with_level(depth, "unit"), "unit"
+            # Others name its fields: the whole of it, in their patterns, too.
+            if (
+                inner
+                and len(set(parts)) == 1
+                and "unit" not in first.fields
+                and (made := draft.replaced(parts[0], "unit"))
+            ):
+                return made, "unit"
+            return draft, min(inner) if len(inner) == 1 else "auto"
+    if by.startswith("field"):
+        for name in first.fields:
+            column = first.column(name)
+            named = sum(plain(value) in keys for value in column) >= 0.5 * look.share * len(column)
+            if column and named and all(name in piece.fields for piece in draft.pieces):
+                return draft, name
+    if by.startswith("upto") and (made := _upto(draft, keys, look.share)) is not None:
+        return made, "unit"
+    return draft, "path" if by == "stem" else "auto"
+
+
+def _upto(draft: Draft, keys: set[str], share: float) -> Draft | None:
+    """The beginning of the files' names, up to where the key ends, as one field; in folders of that name, too."""
+    first = draft.channels[0].pieces[0]
+    if len(draft.pieces) > 1:
+        return None
+    name = first.pattern.rpartition("/")[2]
+    for field in reversed(first.fields):
+        end = name.find(braces(field))
+        if end <= 0:
+            continue
+        made = draft.replaced(name[: end + len(field) + 2], "unit")
+        column = made.pieces[0].column("unit") if made else []
+        if sum(plain(value) in keys for value in column) >= 0.5 * share * len(column) > 0:
+            return made
+    return None
+
+
+def literal(file: str) -> str:
+    """A path as a pattern that takes it alone; the few characters that mean something there may be any."""
+    return re.sub(r"[{}*\\]+", "*", file)
+
+
+def path_column(look: TableLook) -> str | None:
+    """A column of whole paths."""
+    for column in look.columns:
+        cells = [row[column.name] for row in look.rows[:200] if row.get(column.name)]
+        if cells and sum("/" in cell or "\\" in cell for cell in cells) >= 0.9 * len(cells) and column.distinct > 1:
+            return column.name
+    return None
+
+
+def _chain(survey: Survey, look: TableLook) -> tuple[str, TableLook, str] | None:
+    """A column whose values are in a column of a table that names images: key, that table, its column."""
+    best: tuple[float, str, TableLook, str] | None = None
+    for column in look.columns:
+        keys = {plain(row[column.name]) for row in look.rows[:_MOST_ROWS] if row[column.name]} - {""}
+        if len(keys) < 3 or len(keys) < 0.9 * len(look.rows[:_MOST_ROWS]):
+            continue
+        for other in survey.tables:
+            if other is look or not other.key or other.share < 0.5 or other.pattern:
+                continue
+            for theirs in other.columns:
+                if theirs.distinct < 3 or theirs.name == other.key:
+                    continue
+                values = {plain(row[theirs.name]) for row in other.rows[:_MOST_ROWS] if row[theirs.name]} - {""}
+                share = len(values & keys) / max(1, len(values))
+                if share >= 0.6 and (best is None or share > best[0]):
+                    best = (share, column.name, other, theirs.name)
+    return best[1:] if best else None
+
+
+_SLOPE = re.compile(r"rescale[ _]?slope$|^slope$", re.I)
+_INTERCEPT = re.compile(r"rescale[ _]?intercept$|^intercept$", re.I)
+
+
+def with_rescaling(draft: Draft, survey: Survey) -> Draft:
+    """With slope and intercept of CT where a table has them."""
+    if draft.dimensions != 3:
+        return draft
+    for look in survey.tables:
+        names = [one.name for one in look.columns if one.kind in ("integer", "number")]
+        slope = next((name for name in names if _SLOPE.search(name)), None)
+        intercept = next((name for name in names if _INTERCEPT.search(name)), None)
+        if intercept and look.key and not look.pattern and (made := with_table(draft, survey, look)):
+            draft, name = made
+            return draft.change(
+                slope=Source(table=name, column=slope) if slope else None,
+                intercept=Source(table=name, column=intercept),
+            )
+    return draft

@@ -1,0 +1,149 @@
+"""Which checkpoint to go on from. The framework takes the highest number, whole or not; we take one that loads."""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared.training.progress import write_json
+
+NEEDED = ("trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors")
+WRITTEN = ("package", "checkpoints", "cache")
+"""Folders of a workspace that trainings write."""
+SENTINEL = "checkpoint-is-incomplete.txt"
+
+
+@dataclass(frozen=True)
+class Picked:
+    """`path` is None when there is nothing to go on from; `broken` says which were passed over and why."""
+
+    path: Path | None
+    broken: tuple[tuple[str, str], ...] = ()
+
+
+def pick_checkpoint(folder: Path, fault: Callable[[Path], str | None] | None = None) -> Picked:
+    """The newest intact `checkpoint-<step>` below `folder`. Each is test-loaded; `fault` replaces that test."""
+    test = fault or checkpoint_fault
+    numbered = [
+        (int(found.group(1)), item)
+        for item in (folder.iterdir() if folder.is_dir() else ())
+        if (found := re.fullmatch(r"checkpoint-(\d+)", item.name)) and item.is_dir()
+    ]
+    broken: list[tuple[str, str]] = []
+    for _, path in sorted(numbered, reverse=True):
+        reason = test(path)
+        if reason is None:
+            return Picked(path, tuple(broken))
+        broken.append((path.name, reason))
+    return Picked(None, tuple(broken))
+
+
+def checkpoint_fault(path: Path) -> str | None:
+    """Why a Transformers Trainer could not resume from it, or None."""
+    if (path / SENTINEL).exists():
+        return "it says itself that it is incomplete"
+    for name in NEEDED:
+        if not (path / name).is_file() or not (path / name).stat().st_size:
+            return f"{name} is missing or empty"
+    # Late: picking among other formats must not cost the import of torch.
+    import safetensors.torch
+    import torch
+
+    try:
+        if "global_step" not in json.loads((path / "trainer_state.json").read_text()):
+            return "trainer_state.json names no step"
+        safetensors.torch.load_file(path / "model.safetensors")
+        for name in ("optimizer.pt", "scheduler.pt"):
+            torch.load(path / name, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a torn file raises
+        return f"it does not load ({type(error).__name__})"
+    return None
+
+
+def set_aside(folder: Path, picked: Picked) -> None:
+    """Rename broken checkpoints, so that nothing else picks them or overwrites halfway into them."""
+    for name, _ in picked.broken:
+        target = folder / f"broken-{name}"
+        if target.exists():
+            shutil.rmtree(target)
+        (folder / name).replace(target)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """`seconds` were spent by earlier attempts at the same training, `number` counts from 1."""
+
+    number: int
+    seconds: float
+
+
+def begin_attempt(folder: Path, fingerprint: str) -> Attempt:
+    """Open or continue the training that `fingerprint` (configuration, data, code) stands for.
+
+    Checkpoints of another fingerprint are moved to `previous/` below `folder`, which replaces what lay there.
+    """
+    note = folder / "run.json"
+    known: dict[str, Any] = {}
+    if note.exists():
+        try:
+            known = json.loads(note.read_text())
+        except ValueError:
+            known = {}
+    if known.get("fingerprint") not in (None, fingerprint):
+        _set_aside_all(folder, keep=note)
+        known = {}
+    attempt = Attempt(int(known.get("attempts", 0)) + 1, float(known.get("seconds", 0.0)))
+    write_json(note, {"fingerprint": fingerprint, "attempts": attempt.number, "seconds": attempt.seconds})
+    return attempt
+
+
+def _set_aside_all(folder: Path, keep: Path) -> None:
+    """Into `previous/`. Killed halfway, the next call goes on with what is left and loses nothing."""
+    previous, draft = folder / "previous", folder / "previous.part"
+    for item in [item for item in folder.iterdir() if item not in (keep, previous, draft)]:
+        draft.mkdir(exist_ok=True)
+        item.replace(draft / item.name)
+    if draft.exists():
+        if previous.exists():
+            shutil.rmtree(previous)
+        draft.replace(previous)
+
+
+def note_seconds(folder: Path, attempt: Attempt, spent_now: float) -> None:
+    """Record the time that this attempt has used, so that a successor knows what is left."""
+    note = folder / "run.json"
+    known = json.loads(note.read_text())
+    write_json(note, {**known, "seconds": round(attempt.seconds + spent_now, 2)})
+
+
+def resume(folder: Path, mark: str, fault: Callable[[Path], str | None] | None = None) -> tuple[Attempt, Path | None]:
+    """Open the training that `mark` stands for; -> this attempt and what it goes on from. Says so on stdout."""
+    attempt = begin_attempt(folder, mark)
+    picked = pick_checkpoint(folder, fault)
+    for name, reason in picked.broken:
+        print(f"{name} is passed over: {reason}", flush=True)
+    set_aside(folder, picked)
+    if picked.path:
+        print(f"attempt {attempt.number} goes on from {picked.path.name}", flush=True)
+    elif attempt.number > 1:
+        print(f"attempt {attempt.number} starts from the beginning: no intact checkpoint", flush=True)
+    return attempt, picked.path
+
+
+def code_of(workspace: Path) -> list[Path]:
+    """Every .py file of a workspace but for what trainings write: an edit of any makes the training another one."""
+    found = [path.relative_to(workspace) for path in sorted(workspace.rglob("*.py"))]
+    return [workspace / path for path in found if path.parts[0] not in WRITTEN and not path.parts[0].startswith(".")]
+
+
+def fingerprint(value: Any, files: Sequence[Path]) -> str:
+    """Digest of a JSON value and of the files' contents."""
+    digest = hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode())
+    for file in files:
+        digest.update(file.read_bytes() if file.exists() else b"")
+        digest.update(b"\0")
+    return digest.hexdigest()[:16]

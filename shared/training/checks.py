@@ -1,0 +1,146 @@
+"""What is looked at before a training starts: all of it at once, with sample ids, and nothing is written."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from shared.training.index import labels_of, several_labels
+
+Row = Mapping[str, Any]
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    where: str
+    """A sample id, or what the whole is called: `train_index.jsonl`."""
+    text: str
+
+
+class DataProblems(Exception):
+    """`problems` is complete; the message shows the first twenty."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        lines = [f"- {problem.where}: {problem.text}" for problem in self.problems[:_SHOWN]]
+        more = len(self.problems) - _SHOWN
+        super().__init__(
+            "\n".join([f"{len(self.problems)} problem(s) in the data; nothing was trained:", *lines])
+            + (f"\n... and {more} more" if more > 0 else "")
+        )
+
+
+class TrainingFailed(Exception):
+    """The training cannot go on; the text says what happened and, on a second line, what to change."""
+
+
+def patients_on_both_sides(rows: Iterable[Row]) -> list[str]:
+    """Patients that stand in more than one split."""
+    splits: dict[str, set[str]] = {}
+    for row in rows:
+        splits.setdefault(str(row["patient"]), set()).add(str(row["split"]))
+    return sorted(patient for patient, found in splits.items() if len(found) > 1)
+
+
+def split_problems(rows: Sequence[Row], index: str) -> list[Problem]:
+    """No training rows, no validation rows, or a patient on both sides. Test rows have no place here either."""
+    counts = Counter(str(row["split"]) for row in rows)
+    problems = []
+    if not counts["train"]:
+        problems.append(Problem(index, "there is no row with split train"))
+    if not counts["val"]:
+        problems.append(
+            Problem(index, "there is no row with split val; give some training patients' rows the split val")
+        )
+    if counts["test"]:
+        problems.append(Problem(index, f"{counts['test']} rows have split test; test samples are not for training"))
+    problems += [
+        Problem(f"patient {patient}", "stands on both sides of the split; keep each patient on one side")
+        for patient in patients_on_both_sides(rows)
+    ]
+    return problems
+
+
+def label_problems(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
+    """Labels that the label map does not hold, rows without one, splits in which nothing can be told apart."""
+    problems = []
+    several = several_labels(rows)
+    for row in rows:
+        found, sample = labels_of(row), str(row["sample_id"])
+        if row["label"] is None:
+            problems.append(Problem(sample, "has no label"))
+        elif several and isinstance(row["label"], str):
+            problems.append(Problem(sample, "has its label as a text, others have lists; all rows must be alike"))
+        problems += [Problem(sample, f"lists {label!r} twice") for label, n in Counter(found).items() if n > 1]
+        problems += [
+            Problem(sample, f"has the label {label!r}, which is not in the label map ({', '.join(names)})")
+            for label in found
+            if label not in names
+        ]
+    if several:
+        return problems + _one_sided(rows, names)
+    if len(names) < 2:
+        problems.append(Problem("label map", f"names {len(names)} class; a diagnosis needs at least two"))
+    for split in ("train", "val"):
+        present = {label for row in rows if row["split"] == split for label in labels_of(row)}
+        if len(present) == 1:
+            problems.append(
+                Problem(f"split {split}", f"holds the class {present.pop()!r} only; nothing can be told apart")
+            )
+    return problems
+
+
+def one_sided(rows: Iterable[Row], names: Iterable[str]) -> dict[str, str]:
+    """Label -> "no" or "every", of labels that no or every row has: nothing can be learned or measured of them."""
+    held = [frozenset(labels_of(row)) for row in rows]
+    times = {name: sum(name in labels for labels in held) for name in names}
+    return {
+        name: "every" if many and many == len(held) else "no" for name, many in times.items() if many in (0, len(held))
+    }
+
+
+def _one_sided(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
+    problems = [] if names else [Problem("label map", "names no label")]
+    sides = {split: [row for row in rows if row["split"] == split] for split in ("train", "val")}
+    for label, how in one_sided(sides["train"], names).items() if sides["train"] else ():
+        text = f"{how} row has the label {label!r}: nothing can be told apart; leave it out of the label map"
+        problems.append(Problem("split train", text))
+    if names and sides["val"] and len(one_sided(sides["val"], names)) == len(names):
+        problems.append(
+            Problem("split val", "there is no label that some rows have and others lack: give it more rows")
+        )
+    return problems
+
+
+def value_problems(values: Mapping[str, int]) -> list[Problem]:
+    """What is wrong with a segmentation's label map, structure -> value in the masks."""
+    problems = [] if values else [Problem("label map", "names no structure")]
+    for value in sorted(set(values.values())):
+        names = [name for name in values if values[name] == value]
+        if value == 0:
+            problems.append(Problem("label map", f"{names[0]!r} has the value 0, which is background"))
+        if len(names) > 1:
+            problems.append(Problem("label map", f"{', '.join(names)} have the same value {value}"))
+    return problems
+
+
+def read_all(rows: Sequence[Row], read: Callable[[Row], object], threads: int = 2) -> list[Problem]:
+    """Call `read` on each row; what it raises as ValueError or OSError becomes a problem of that sample."""
+
+    def attempt(row: Row) -> Problem | None:
+        try:
+            read(row)
+        except (ValueError, OSError) as error:
+            return Problem(str(row["sample_id"]), str(error) or type(error).__name__)
+        return None
+
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        return [problem for problem in pool.map(attempt, rows) if problem is not None]
+
+
+def refuse(problems: Sequence[Problem]) -> None:
+    """Raises DataProblems if there are any."""
+    if problems:
+        raise DataProblems(problems)

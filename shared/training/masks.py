@@ -1,0 +1,180 @@
+"""Cases with masks, as the index and the label map say: rows, folds by patient, masks as class numbers, what is wrong.
+
+Class numbers are 1..N in the order of the label map, 0 is background; masks hold the dataset's own values.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from shared.imaging.case import load_image
+from shared.imaging.masks import on_image, read_label_map
+from shared.imaging.volume import BadImage, Image
+from shared.training import checks
+from shared.training.configfile import Section
+from shared.training.index import read_index
+
+Row = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+Counts = Mapping[str, Mapping[str, int]]
+"""split -> structure -> images that have it."""
+
+
+class Fold(Section):
+    """Train and val rows divided anew by patient into `count` parts, of which part `number` (from 0) is val."""
+
+    count: int = Field(ge=2)
+    number: int = Field(default=0, ge=0)
+
+
+class Source(Section):
+    """Where a training's cases are; the first keys of a segmentation's configuration."""
+
+    index: str = "train_index.jsonl"
+    label_map: str = "label_map.json"
+    data_root: str | None = None
+    """Folder that the index's files are relative to; null takes $M3_DATA, else the working directory."""
+    fold: Fold | None = None
+    """null: the val part of the index."""
+    every_structure: bool = True
+    """Whether the data are refused where a structure is in no training mask; else the model card says so."""
+
+
+def read_rows(source: Source) -> Rows:
+    """Rows with `split` as this training takes it. Raises IndexInvalid, DataProblems."""
+    rows = read_index(source.index)
+    if source.fold is None:
+        return rows
+    checks.refuse(fold_problems(rows, source.fold))
+    return folded(rows, source.fold)
+
+
+def folded(rows: Sequence[dict[str, Any]], fold: Fold) -> Rows:
+    """Patients are dealt to the folds in an order that their names do not tell; test rows stay as they are."""
+    dealt = sorted(patients(rows), key=lambda name: hashlib.sha256(name.encode()).digest())
+    held_out = set(dealt[fold.number :: fold.count])
+    return [
+        row if row["split"] == "test" else {**row, "split": "val" if str(row["patient"]) in held_out else "train"}
+        for row in rows
+    ]
+
+
+def fold_problems(rows: Sequence[Row], fold: Fold) -> list[checks.Problem]:
+    many, problems = len(patients(rows)), []
+    if fold.number >= fold.count:
+        problems.append(checks.Problem("fold", f"number {fold.number} is none of 0 to {fold.count - 1}"))
+    if many < fold.count:
+        problems.append(checks.Problem("fold", f"{many} patients are too few for {fold.count} folds; take fewer folds"))
+    return problems
+
+
+def patients(rows: Sequence[Row]) -> set[str]:
+    return {str(row["patient"]) for row in rows if row["split"] != "test"}
+
+
+def label_values(source: Source) -> dict[str, int]:
+    """Structure -> its value in the masks, in the order of the class numbers 1..N."""
+    found = json.loads(Path(source.label_map).read_text(encoding="utf-8"))
+    names, values = list(found["names"]), found.get("values") or {}
+    # Without values the masks hold the class numbers.
+    return {name: int(values.get(name, number)) for number, name in enumerate(names, 1)}
+
+
+def data_root(source: Source) -> Path:
+    return Path(source.data_root or os.environ.get("M3_DATA") or ".")
+
+
+def check_rows(source: Source) -> Rows:
+    """What can be said without opening an image; if there is anything, the images are opened, too, and all is said.
+    Raises DataProblems, IndexInvalid."""
+    rows = read_rows(source)
+    values = label_values(source)
+    problems = checks.split_problems(rows, source.index) + checks.value_problems(values)
+    problems += [checks.Problem(str(row["sample_id"]), "has no mask (target)") for row in rows if not row["target"]]
+    root = data_root(source)
+    if not root.is_dir():
+        problems.append(checks.Problem("data_root", f"{root} is no folder; set data_root or M3_DATA"))
+    elif problems:
+        problems += checks.read_all([row for row in rows if row["target"]], lambda row: load_case(row, root, values))
+    checks.refuse(problems)
+    return rows
+
+
+def image_files(row: Row, root: Path) -> list[Path]:
+    return [root / str(file) for file in row["files"]]
+
+
+def load_case(row: Row, root: Path, values: Mapping[str, int]) -> tuple[Image, np.ndarray]:
+    """A case as it is, and its mask as class numbers on the image's axes. Raises BadImage with all problems."""
+    problems = []
+    image = mask = None
+    try:
+        image = load_image(image_files(row, root))
+    except BadImage as error:
+        problems.append(str(error))
+    name = str(row["target"])
+    try:
+        labels, grid = read_label_map(root / name)
+        mask, unknown = to_classes(labels, values)
+        if unknown:
+            known = ", ".join(f"{value} {structure}" for structure, value in values.items())
+            problems.append(f"{name} holds {shorten(unknown)}, which the label map does not have ({known})")
+        if image is not None:
+            mask = on_image(mask, grid, image, name)
+    except BadImage as error:
+        problems.append(str(error))
+    if problems:
+        raise BadImage("; ".join(problems))
+    assert image is not None and mask is not None
+    return image, mask
+
+
+def shorten(values: Sequence[int]) -> str:
+    text = ", ".join(map(str, values[:10])) + (f" and {len(values) - 10} more" if len(values) > 10 else "")
+    return f"the value{'s' if len(values) > 1 else ''} {text}"
+
+
+def to_classes(mask: np.ndarray, values: Mapping[str, int]) -> tuple[np.ndarray, list[int]]:
+    """Class numbers in place of the dataset's values, and the values that stand for nothing."""
+    low, high = int(mask.min()), int(mask.max())
+    if high - low > 2**20:
+        return mask, [int(value) for value in np.unique(mask) if value and int(value) not in values.values()]
+    shifted = mask.astype(np.int64) - low
+    present = np.flatnonzero(np.bincount(shifted.ravel(), minlength=high - low + 1)) + low
+    table = np.zeros(high - low + 1, np.uint8 if len(values) < 256 else np.uint16)
+    for number, value in enumerate(values.values(), 1):
+        if low <= value <= high:
+            table[value - low] = number
+    known = {0, *values.values()}
+    return table[shifted], [int(value) for value in present if int(value) not in known]
+
+
+def missing(counts: Counts, values: Mapping[str, int], every: bool) -> list[checks.Problem]:
+    """What cannot be learnt, or not be measured at all; `every` structure has to be in a training mask, or any."""
+    absent = unseen(counts, values)
+    if absent and (every or len(absent) == len(values)):
+        return [
+            checks.Problem(f"structure {name}", f"no training mask has it (value {values[name]})") for name in absent
+        ]
+    if not any(counts["val"].get(name) for name in values):
+        text = "no mask has a structure, by which weights are chosen; give it images that do"
+        return [checks.Problem("split val", text)]
+    return []
+
+
+def unseen(counts: Counts, values: Mapping[str, int]) -> list[str]:
+    return [name for name in values if not counts["train"].get(name)]
+
+
+def limits(counts: Counts, values: Mapping[str, int]) -> list[str]:
+    """Sentences for the model card."""
+    untried = [name for name in values if not counts["val"].get(name)]
+    return [f"No training image has {name}: it is never found." for name in unseen(counts, values)] + [
+        f"No validation image has {name}: nothing is known about its quality." for name in untried
+    ]

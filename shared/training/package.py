@@ -1,0 +1,309 @@
+"""A delivered model: a folder that explains itself and runs without anything of ours.
+
+`model.safetensors, config.json, label_map.json, predict.py` and the files it imports (`shared.training.exported` has
+those that packages share), `metadata.json` (fields of a MONAI bundle), `environment.txt`, `MODEL_CARD.md`,
+`SHA256SUMS`.
+"""
+
+import hashlib
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata as installed
+from pathlib import Path
+from typing import Any
+
+from shared.training.imports import as_exported, exported_texts, needed
+from shared.training.progress import ProgressFile, write_json, write_metrics, write_text
+
+OURS = re.compile(r"^\s*(?:from|import)\s+(?:shared|services|m3bench)\b", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PackageFacts:
+    """What is recorded about a model; card and metadata state these facts and nothing else."""
+
+    task: str
+    label_names: Sequence[str]
+    """Classes of a diagnosis, structures of a segmentation (background not among them)."""
+    input_text: str
+    """What one INPUT of predict.py is, with its axis order."""
+    input_shape: Sequence[int]
+    """As the network sees it, channel first, without the batch axis."""
+    counts: Mapping[str, Mapping[str, int]]
+    """split -> class -> samples."""
+    metric_name: str
+    """Of `metrics`, the one that chose the weights; empty where none did."""
+    metrics: Mapping[str, float | None]
+    """On the validation part."""
+    model: str
+    """The network that was trained, in words from the object itself (`described`)."""
+    parameters: int
+    epochs: float
+    seconds: float
+    device: str
+    value_range: Sequence[float] = (-5.0, 5.0)
+    output: str = "probabilities"
+    """`segmentation` for masks, `text` for reports."""
+    channel_names: Sequence[str] = ()
+    """Of the first axis of `input_shape`, where they have any."""
+    limits: Sequence[str] = ()
+    """Sentences for the card's section on limits."""
+    loss: str = ""
+    augmentation: str = ""
+    """Both in words from the objects that ran; the card leaves out what is empty."""
+    label_values: Mapping[str, int] = field(default_factory=dict)
+    """Of a segmentation: structure -> value in the masks, as in the dataset."""
+
+
+def write_package(
+    folder: Path,
+    *,
+    predict: Path | None = None,
+    code: Sequence[Path] = (),
+    imports: Sequence[str] = (),
+    save_weights: Callable[[Path], None],
+    config: Mapping[str, Any],
+    facts: PackageFacts,
+) -> None:
+    """Write the package next to `folder` under another name and put it there whole, in place of an earlier one.
+
+    `predict` is the workspace's predict.py: it is exported with every file and distribution that its imports lead to.
+    `code` are further files and folders, `imports` further distributions; `save_weights(path)` writes a safetensors
+    file. Raises ValueError, in two lines, when the package could not run by itself.
+    """
+    texts = exported_texts(code)
+    if predict is not None:
+        found = needed(predict)
+        texts |= {name: as_exported(path.read_text(encoding="utf-8")) for name, path in found.files.items()}
+        imports = sorted({*imports, *found.distributions})
+    if "predict.py" not in texts:
+        raise ValueError("a package needs predict.py")
+    for name, text in texts.items():
+        if fault := OURS.search(text):
+            raise ValueError(f"{name} has `{fault.group().strip()}`; the package must run without it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        draft.chmod(0o755)
+        save_weights(draft / "model.safetensors")
+        (draft / "model.safetensors").chmod(0o644)
+        for name, text in texts.items():
+            write_text(draft / name, text)
+        write_json(draft / "config.json", config)
+        values = {"values": dict(facts.label_values)} if facts.label_values else {}
+        write_json(draft / "label_map.json", {"names": list(facts.label_names), **values})
+        versions = pinned(imports)
+        write_json(draft / "metadata.json", bundle_metadata(facts, versions))
+        lines = [f"# Python {platform.python_version()}", *(f"{name}=={version}" for name, version in versions.items())]
+        write_text(draft / "environment.txt", "\n".join(lines) + "\n")
+        write_text(draft / "MODEL_CARD.md", model_card(facts))
+        write_text(draft / "SHA256SUMS", checksums(draft))
+        swap(draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def write_results(facts: PackageFacts, *, samples: Mapping[str, int], more: Mapping[str, Any]) -> None:
+    """metrics.json of the working directory, which says that all is done, and the last line of progress.jsonl.
+
+    `samples` split -> count; `more` are further entries of metrics.json.
+    """
+    told = {"network": facts.model, "loss": facts.loss, "augmentation": facts.augmentation}
+    write_metrics(
+        Path("metrics.json"),
+        metrics=facts.metrics,
+        metric_name=facts.metric_name,
+        epochs=facts.epochs,
+        seconds=facts.seconds,
+        samples=samples,
+        device=facts.device,
+        parameters=facts.parameters,
+        more={"input_shape": list(facts.input_shape), **told, **more},
+    )
+    done = {"epoch": facts.epochs, "epochs": facts.epochs, "eta_seconds": 0.0, "text": "done"}
+    metric = {"metric": facts.metrics[facts.metric_name], "metric_name": facts.metric_name}
+    ProgressFile(Path("progress.jsonl")).write(**done, **metric)
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in facts.metrics.items() if value is not None)
+    print(f"{shown} on val; package/ and metrics.json written in {facts.seconds:.0f} s", flush=True)
+
+
+def swap(draft: Path, folder: Path) -> None:
+    """Put `draft` in the place of `folder`; only an earlier package is ever replaced."""
+    if not folder.exists():
+        draft.replace(folder)
+        return
+    if not (folder / "SHA256SUMS").exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} exists and is no package; it is left alone")
+    old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
+    folder.replace(old / folder.name)
+    draft.replace(folder)
+    shutil.rmtree(old)
+
+
+def checksums(folder: Path) -> str:
+    """`sha256sum` format over every file but SHA256SUMS itself."""
+    files = sorted(item for item in folder.rglob("*") if item.is_file() and item.name != "SHA256SUMS")
+    return "".join(
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(folder).as_posix()}\n" for file in files
+    )
+
+
+def checksum_faults(folder: Path) -> list[str]:
+    """Files that differ from SHA256SUMS, are missing or are not listed."""
+    listed = {}
+    if not (folder / "SHA256SUMS").is_file():
+        return ["SHA256SUMS is missing"]
+    for line in (folder / "SHA256SUMS").read_text().splitlines():
+        digest, _, name = line.partition("  ")
+        listed[name] = digest
+    faults = []
+    for name, digest in listed.items():
+        if not (folder / name).is_file():
+            faults.append(f"{name} is missing")
+        elif hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+            faults.append(f"{name} is not the file that was packaged")
+    return faults
+
+
+def pinned(imports: Sequence[str]) -> dict[str, str]:
+    """Distribution -> version as installed, build tags such as +cpu cut off."""
+    return {name: installed.version(name).partition("+")[0] for name in imports}
+
+
+def described(part: Any) -> str:
+    """A network or loss in one line: its class, what it says of itself (`extra_repr`), and the parts that have
+    weights: `Classifier(encoder: ResNet(resnet10, width 16), head: Sequential)`. A function by its name, None as ""."""
+    if not hasattr(part, "named_children"):
+        return "" if part is None else str(getattr(part, "__name__", part))
+    parts = [
+        f"{name}: {type(child).__name__}" + (f"({child.extra_repr()})" if child.extra_repr() else "")
+        for name, child in part.named_children()
+        if any(True for _ in child.parameters())
+    ]
+    inside = ", ".join([*([part.extra_repr()] if part.extra_repr() else []), *parts])
+    return f"{type(part).__name__}({inside})"
+
+
+def bundle_metadata(facts: PackageFacts, versions: Mapping[str, str]) -> dict[str, Any]:
+    labels = list(facts.label_names)
+    return {
+        "version": "1.0.0",
+        "changelog": {"1.0.0": "first packaged"},
+        # Of the training, whether or not the exported code needs it.
+        "monai_version": pinned(["monai"])["monai"],
+        "pytorch_version": versions.get("torch", ""),
+        "numpy_version": versions.get("numpy", ""),
+        "required_packages_version": {k: v for k, v in versions.items() if k not in ("monai", "torch", "numpy")},
+        "name": f"{facts.task} ({', '.join(labels)})" if labels else facts.task,
+        "task": facts.task,
+        "description": f"{facts.model} trained for {facts.task}; see MODEL_CARD.md.",
+        "authors": "built with M3Builder",
+        "copyright": "see the operator of this installation",
+        "intended_use": "Research and evaluation. Not a medical device; not cleared for clinical decisions.",
+        "eval_metrics": {key: value for key, value in facts.metrics.items() if value is not None},
+        "network_data_format": {
+            "inputs": {
+                "image": {
+                    "type": "image",
+                    "format": "magnitude",
+                    "num_channels": int(facts.input_shape[0]),
+                    "spatial_shape": [int(size) for size in facts.input_shape[1:]],
+                    "dtype": "float32",
+                    "value_range": list(facts.value_range),
+                    "is_patch_data": facts.output == "segmentation",
+                    "channel_def": {str(number): name for number, name in enumerate(channel_names(facts))},
+                }
+            },
+            "outputs": {"pred": output_format(facts)},
+        },
+    }
+
+
+def channel_names(facts: PackageFacts) -> list[str]:
+    count = int(facts.input_shape[0])
+    return list(facts.channel_names) or (["image"] if count == 1 else [f"channel {number}" for number in range(count)])
+
+
+def output_format(facts: PackageFacts) -> dict[str, Any]:
+    """Of the network: a probability for each class, a class for each voxel with background first, or a text."""
+    if facts.output == "text":
+        return {"type": "text", "format": "report", "dtype": "str", "is_patch_data": False}
+    masks = facts.output == "segmentation"
+    channels = ["background", *facts.label_names] if masks else list(facts.label_names)
+    return {
+        "type": "image" if masks else facts.output,
+        "format": "segmentation" if masks else "classes",
+        "num_channels": len(channels),
+        "spatial_shape": [int(size) for size in facts.input_shape[1:]] if masks else [],
+        "dtype": "float32",
+        "value_range": [0, 1],
+        "is_patch_data": masks,
+        "channel_def": {str(number): name for number, name in enumerate(channels)},
+    }
+
+
+def model_card(facts: PackageFacts) -> str:
+    classes = sorted({name for found in facts.counts.values() for name in found}, key=_order(facts.label_names))
+    splits = list(facts.counts)
+    kind = "structure (samples that have it)" if facts.output == "segmentation" else "class"
+    table = [f"| {kind} | {' | '.join(splits)} |", f"| --- |{' ---: |' * len(splits)}"]
+    table += [f"| {name} | {' | '.join(str(facts.counts[s].get(name, 0)) for s in splits)} |" for name in classes]
+    figures = [
+        f"| {name}{' (chose the weights)' if name == facts.metric_name else ''} | "
+        f"{'not defined' if value is None else format(value, '.3f')} |"
+        for name, value in facts.metrics.items()
+    ]
+    role = "on which the weights were chosen" if facts.metric_name in facts.metrics else "which chose no weights"
+    limits = [
+        f"The figures above come from the validation part, {role}: expect less on new data.",
+        "Nothing is recorded about other scanners, sites, protocols or populations than those of the training data.",
+        "Not a medical device; not cleared for clinical decisions.",
+        *facts.limits,
+    ]
+    return "\n".join(
+        [
+            f"# Model card: {facts.task}",
+            "",
+            f"Packaged {datetime.now(UTC).date().isoformat()}.",
+            f"Network: {facts.model}, {facts.parameters:,} parameters.",
+            f"It sees {' x '.join(str(size) for size in facts.input_shape)} values, channel first.",
+            *([f"Loss: {facts.loss}."] if facts.loss else []),
+            *([f"Augmentation: {facts.augmentation}."] if facts.augmentation else []),
+            f"Training: {facts.epochs:g} epochs, {facts.seconds:.0f} s on {facts.device}.",
+            "",
+            "## Input and output",
+            facts.input_text,
+            f"Labels: {', '.join(shown_labels(facts))}." if facts.label_names else "",
+            "",
+            "## Samples",
+            *table,
+            "",
+            "## Validation",
+            "| metric | value |",
+            "| --- | ---: |",
+            *figures,
+            "",
+            "## Limits",
+            *(f"- {limit}" for limit in limits),
+            "",
+            "## Use",
+            "`python predict.py INPUT... --output DIR` writes `DIR/predictions.json`;",
+            "`environment.txt` names what it imports.",
+            "",
+        ]
+    )
+
+
+def shown_labels(facts: PackageFacts) -> list[str]:
+    values = facts.label_values
+    return [f"{name} (value {values[name]})" if name in values else name for name in facts.label_names]
+
+
+def _order(names: Sequence[str]) -> Callable[[str], tuple[int, str]]:
+    known = {name: number for number, name in enumerate(names)}
+    return lambda name: (known.get(name, len(known)), name)

@@ -1,0 +1,25 @@
+"""How a template's train.py ends: what is raised becomes words on stderr and an exit code."""
+
+import sys
+from collections.abc import Callable
+
+from shared.imaging.volume import BadImage
+from shared.training import ranks
+from shared.training.checks import DataProblems, TrainingFailed
+from shared.training.configfile import ConfigError
+from shared.training.imports import NotExportable
+from shared.training.index import IndexInvalid
+
+WRONG = (ConfigError, IndexInvalid, DataProblems, BadImage, NotExportable, FileNotFoundError)
+
+
+def exit_code(train: Callable[[], int]) -> int:
+    """0 done, 1 the training failed, 2 configuration or data are wrong, 143 stopped by SIGTERM."""
+    try:
+        return train()
+    except (*WRONG, TrainingFailed) as error:
+        if ranks.first():
+            print(error, file=sys.stderr)
+        return 2 if isinstance(error, WRONG) else 1
+    finally:
+        ranks.leave()

@@ -1,0 +1,50 @@
+"""Checkpoints of a visible loop: a folder `checkpoint-<step>` with one file, written whole or not at all.
+
+They hold tensors and plain values, nothing else: what is read back is never executed. Which of them to go on from,
+`checkpoints.resume` says, with `fault` as its test.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+KEPT = 2
+FILE = "state.pt"
+
+
+def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
+    """Write below `folder`, force it to disk, then give it its name; the newest KEPT stay. A step is saved once."""
+    target = folder / f"checkpoint-{step}"
+    if not target.exists():
+        draft = folder / f".part-{step}"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        with (draft / FILE).open("wb") as file:
+            torch.save({**state, "step": step}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+        descriptor = os.open(folder, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+    for old in sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))[:-KEPT]:
+        shutil.rmtree(old)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The state of a checkpoint, on the CPU."""
+    found: dict[str, Any] = torch.load(path / FILE, map_location="cpu", weights_only=True)
+    return found
+
+
+def fault(path: Path) -> str | None:
+    """Why a checkpoint cannot be gone on from, or None."""
+    try:
+        state = load(path)
+    except Exception as error:  # whatever a torn file raises
+        return f"it does not load ({type(error).__name__})"
+    return None if isinstance(state, dict) and "step" in state else "it names no step"

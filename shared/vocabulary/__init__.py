@@ -1,0 +1,1 @@
+"""Words of radiology (`terms.yaml`), and what a text says in them."""

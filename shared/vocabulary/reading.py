@@ -1,0 +1,125 @@
+"""What a text says: concepts of the vocabulary, what it limits itself to or leaves out, and the words that are left."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+import yaml
+
+BREAK = "|"
+"""Stands between parts of a sentence: no term reaches across."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    said: Mapping[str, Mapping[str, int]]
+    """Kind -> concept -> place of its first term, in `text`."""
+    text: str
+    """Words of the parts that say what is wanted, without accents, `|` between parts."""
+    limited: tuple[str, ...]
+    """Of them, the parts that say what alone is wanted: `liver only`."""
+    left_out: tuple[str, ...]
+    """Parts that say what is to be left out: `without the vessels`, `normal ignored`."""
+    words: frozenset[str]
+    """Words that no term takes, in lower case and singular."""
+
+    def concepts(self, kind: str) -> frozenset[str]:
+        return frozenset(self.said.get(kind, ()))
+
+
+@lru_cache(maxsize=4096)
+def read(text: str) -> Reading:
+    """Of a request or of a description."""
+    wanted, left_out = _parts(text)
+    joined = f" {BREAK} ".join(wanted)
+    said: dict[str, dict[str, int]] = {}
+    rest = joined
+    for kind in vocabulary():
+        spans = found(kind, joined)
+        said[kind] = {}
+        for start, end, concept in spans:
+            said[kind].setdefault(concept, start)
+            rest = rest[:start] + " " * (end - start) + rest[end:]
+    return Reading(
+        said=said,
+        text=joined,
+        limited=tuple(part for part in wanted if any(concept == "only" for *_, concept in found("limit", part))),
+        left_out=tuple(left_out),
+        words=frozenset(singular(word) for word in re.findall(r"[a-z][a-z0-9]{3,}", rest.lower())),
+    )
+
+
+def found(kind: str, text: str) -> list[tuple[int, int, str]]:
+    """Start, end and concept of terms in plain `text`, in order; a term within a longer one does not count."""
+    spans = [
+        (match.start(), match.end(), concept)
+        for concept, pattern in vocabulary()[kind].items()
+        for match in pattern.finditer(text)
+    ]
+    return sorted(
+        one for one in spans if not any(a <= one[0] and one[1] <= b and b - a > one[1] - one[0] for a, b, _ in spans)
+    )
+
+
+def plain(text: str) -> str:
+    """Letters and digits without accents, a space between words; `kneeMRI` is two."""
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    decomposed = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("æ", "ae").replace("œ", "oe"))
+    return " ".join(re.findall(r"[A-Za-z0-9]+", "".join(one for one in decomposed if not unicodedata.combining(one))))
+
+
+def singular(word: str) -> str:
+    return word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def _parts(text: str) -> tuple[list[str], list[str]]:
+    """The parts of sentences that say what is wanted, and those that leave something out; others deny and go."""
+    wanted: list[str] = []
+    left_out: list[str] = []
+    for piece in re.split(r"[,;:.!?()\[\]\n]|\s[-–—>]+\s|->", text):
+        for part in _before_exclusions(plain(piece)):
+            limits = {concept for start, _, concept in found("limit", part) if concept == "ignored" or not start}
+            if limits & {"ignored", "without"}:
+                left_out.append(part)
+            elif part and "no" not in limits:
+                wanted.append(part)
+    return wanted, left_out
+
+
+def _before_exclusions(part: str) -> list[str]:
+    """`liver without vessels` is two parts; `with and without tumours` is one."""
+    cuts = [0]
+    for start, _, concept in found("limit", part):
+        before = part[:start].split()
+        if (
+            concept == "without"
+            and before
+            and before[-1].lower() not in ("and", "or", "und", "oder", "et", "ou", "y", "o")
+        ):
+            cuts.append(start)
+    return [part[start:end].strip() for start, end in zip(cuts, [*cuts[1:], None], strict=True)]
+
+
+@cache
+def vocabulary() -> Mapping[str, Mapping[str, re.Pattern[str]]]:
+    """Kind -> concept -> pattern over plain text."""
+    kinds = yaml.safe_load(Path(__file__).with_name("terms.yaml").read_text(encoding="utf-8"))
+    return {
+        kind: {
+            concept: re.compile("|".join(map(_pattern, sorted(terms.split(", "), key=len, reverse=True))))
+            for concept, terms in concepts.items()
+        }
+        for kind, concepts in kinds.items()
+    }
+
+
+def _pattern(term: str) -> str:
+    letters = re.escape(term).replace(r"\*", "[A-Za-z0-9]*").replace(r"\ ", " ")
+    return (
+        rf"(?<![A-Za-z0-9])(?:{letters})(?![A-Za-z0-9])"
+        if term.isupper()
+        else rf"(?i:(?<![a-z0-9]){letters}(?![a-z0-9]))"
+    )

@@ -1,0 +1,94 @@
+"""Weights of a local file to begin with: what fits by name and shape, and a first layer for other channels. Nothing in
+the file is executed."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+Tensors = Mapping[str, torch.Tensor]
+LEAST = 0.5
+"""Of the network's tensors that must fit; fewer are of another network."""
+
+
+def load_into(encoder: torch.nn.Module, path: Path) -> str:
+    """A sentence that says how many were taken. Raises ValueError, in two lines: cause and direction."""
+    # Names as the network's makers give them, without those of what is around it here.
+    inner = getattr(encoder, "network", encoder)
+    wanted = inner.state_dict()
+    fitting = matched(with_channels(tensors_of(path), wanted), wanted)
+    counted = [name for name, tensor in wanted.items() if tensor.is_floating_point()]
+    taken = sum(name in fitting for name in counted)
+    if taken < LEAST * len(counted):
+        raise ValueError(
+            f"model.weights: {taken} of the backbone's {len(counted)} tensors stand in {path.name} with their name and "
+            "shape; these are another network's\n"
+            "set backbone, width, norm, patch and dimensions to those of the weights, or model.weights to null"
+        )
+    inner.load_state_dict(fitting, strict=False)
+    return f"{taken} of the backbone's {len(counted)} tensors are taken from {path.name}"
+
+
+def with_channels(found: Tensors, wanted: Tensors) -> Tensors:
+    """`found`, its first layer summed and shared out where the network's takes another number of channels: an image
+    whose channels are all the same is answered as before."""
+    name, first = next((item for item in wanted.items() if item[1].ndim >= 4), ("", None))
+    if first is None:
+        return found
+
+    def fits(tensor: torch.Tensor) -> bool:
+        return tensor.ndim == first.ndim and (tensor.shape[0], *tensor.shape[2:]) == (first.shape[0], *first.shape[2:])
+
+    return {
+        key: tensor.sum(1, keepdim=True).expand(first.shape) / first.shape[1]
+        if (key == name or key.endswith(f".{name}")) and fits(tensor) and tensor.shape != first.shape
+        else tensor
+        for key, tensor in found.items()
+    }
+
+
+def matched(found: Tensors, wanted: Tensors) -> dict[str, torch.Tensor]:
+    """Tensors of `found` by their names in `wanted`: all behind one prefix (`module.`, `encoder.`), the best."""
+    prefixes: Counter[str] = Counter()
+    for key, tensor in found.items():
+        parts = key.split(".")
+        for start in range(len(parts)):
+            name = ".".join(parts[start:])
+            if name in wanted and wanted[name].shape == tensor.shape:
+                prefixes[key[: len(key) - len(name)]] += 1
+    if not prefixes:
+        return {}
+    prefix = prefixes.most_common(1)[0][0]
+    return {
+        name: found[prefix + name]
+        for name, tensor in wanted.items()
+        if prefix + name in found and found[prefix + name].shape == tensor.shape
+    }
+
+
+def tensors_of(path: Path) -> Tensors:
+    if not path.is_file():
+        raise ValueError(f"model.weights: {path} does not exist\ngive a file, absolute or relative to the workspace")
+    try:
+        if path.suffix == ".safetensors":
+            found: Any = safetensors.torch.load_file(path)
+        else:
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a file that is something else raises
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(
+            f"model.weights: {path.name} cannot be read ({reason})\n"
+            "give a state dict as .safetensors, or as .pt that torch.load(weights_only=True) reads"
+        ) from None
+    return largest(found)
+
+
+def largest(found: Any) -> Tensors:
+    """The state dict in what was saved: itself, or what stands in it under `state_dict`, `model` and the like."""
+    if not isinstance(found, Mapping):
+        return {}
+    own = {str(key): value for key, value in found.items() if isinstance(value, torch.Tensor)}
+    return max([own, *(largest(value) for value in found.values() if isinstance(value, Mapping))], key=len)

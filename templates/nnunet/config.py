@@ -1,0 +1,70 @@
+"""The typed configuration. Unknown keys and wrong values are refused together, each by name; `auto` follows the machine
+and the data."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from shared.training.configfile import ConfigError, Section, load_config
+from shared.training.masks import Source
+
+__all__ = ["Config", "ConfigError", "load"]
+
+
+class Nnunet(Section):
+    """nnU-Net plans patch, network and normalisation itself; what stands here bounds it."""
+
+    configuration: Literal["auto", "2d", "3d_fullres"] = "auto"
+    """auto: 3d_fullres for volumes, 2d for pictures."""
+    modality: Literal["auto", "ct", "other"] = "auto"
+    """ct: clipped and scaled by the intensities of all structures; other: z-score an image. auto: ct where most images
+    have values below -500 (HU)."""
+    memory_gb: Annotated[float, Field(gt=0)] | Literal["auto"] = "auto"
+    """What the planner aims at; decides patch and batch. auto: up to 8 on a GPU, 0.15 on a CPU, so that an iteration
+    takes about a second."""
+    features: Annotated[int, Field(ge=4)] | Literal["auto"] = "auto"
+    """Channels of the first stage. auto: 32 on a GPU, 8 on a CPU."""
+    epochs: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """Upper bound. auto: as many as fit into the time, 1000 without a bound."""
+    patience: int = Field(default=0, ge=0)
+    """Epochs without a better Dice of patches (smoothed) after which training ends; 0 is never: the rate falls by plan,
+    and an early end leaves it high."""
+    iterations: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """Batches an epoch. auto: so that there are some twenty epochs, at most 250."""
+    learning_rate: float = Field(default=0.01, gt=0)
+    """At the start; it falls to zero by the end of the time or of the epochs, whichever comes first."""
+    mirror: Literal["auto", "all", "none"] = "auto"
+    """Mirrored training patches. auto: all axes, none if the name of a structure speaks of a side."""
+    mirrored_prediction: bool | Literal["auto"] = "auto"
+    """Average over mirrored images when predicting, up to eight times slower. auto: on a GPU."""
+    save_seconds: float = Field(default=15, ge=0)
+    """At most one checkpoint in this time, always after a whole epoch."""
+    processes: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """That preprocess. auto: by cores and memory, one on fewer than four cores."""
+    workers: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
+    """Processes that augment. auto: none on fewer than eight cores."""
+    compile: bool = False
+    """torch.compile on a GPU: minutes to begin with, faster iterations."""
+    start_over: bool = False
+    """Where checkpoints of another configuration or data lie: true sets them aside and begins anew; false refuses."""
+
+
+class Training(Section):
+    train_seconds: float | None = Field(default=7200, gt=0)
+    """Wall seconds of the whole command, planning and packaging included; null is no bound."""
+    seed: int = 0
+
+
+class Config(Source):
+    task: Literal["organ_segmentation", "anomaly_detection"] = "organ_segmentation"
+    """As predictions and the model card name it; it decides nothing."""
+    score_map: bool = False
+    """Whether the package writes the probability of any structure beside each mask."""
+    nnunet: Nnunet = Nnunet()
+    training: Training = Training()
+
+
+def load(path: str | Path) -> Config:
+    """Raises ConfigError with everything that is wrong."""
+    return load_config(path, Config)

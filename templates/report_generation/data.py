@@ -1,0 +1,155 @@
+"""Rows of the index -> what the network is fed. predict.py reads its inputs by this same file.
+
+train.py, predict.py and the checks call `resolve`, `build` and `read`; the rest is free to change. A row is a line of
+train_index.jsonl: sample_id, patient, split, files (the views of a case), and target, the report's text.
+"""
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import augment
+import decoder
+import images
+import numpy as np
+import torch
+from words import Words, learn
+from words import load as load_words
+
+from shared.imaging.inputs import views_of
+from shared.imaging.volume import BadImage, Image
+
+Row = Mapping[str, Any]
+MOST_VIEWS = 4
+"""Of a case that `auto` looks at."""
+
+
+def read(files: Sequence[Path], how: Any, most: int) -> np.ndarray:
+    """One case as the network sees it: float32 (most * C, D, H, W) or (most * C, H, W). Raises BadImage.
+
+    `how` is the settled section `preprocess`; of the views, the first `most` are taken, and one that the case has not
+    is zeros. Each picture in 2D is a view, in 3D each volume and series; pictures are slices there. Where the network
+    sees several channels that are no colours, as many images of one channel are one view. What is done here is done in
+    training and by predict.py.
+    """
+    groups = views_of(files, len(how.input_shape))
+    if images.are_channels(len(groups), how) and images.load_image(groups[0], how).array.shape[-1] == 1:
+        groups = [list(files)]
+    found = [images.preprocess(images.load_image(group, how), how) for group in groups[:most]]
+    return np.concatenate([*found, *[np.zeros_like(found[0])] * (most - len(found))])
+
+
+class Cases(torch.utils.data.Dataset):
+    """One split. Items are {"image": float32 (views * C, ...), "labels": int64 (max_tokens,), -100 past the end}."""
+
+    def __init__(self, config: Any, rows: Sequence[Row], words: Words, cache: Any = None) -> None:
+        """`cache.get(sample, files, make)` gives what `make()` does, faster (shared.training.cache)."""
+        self.rows = list(rows)
+        self.words, self.vocabulary = words, len(words)
+        self.targets = [torch.tensor(words.labels(row["target"], config.text.max_tokens)) for row in rows]
+        self.root, self.how, self.most, self.cache = data_root(config), config.preprocess, config.views.most, cache
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
+        image = images.as_tensor(self.image(self.rows[number]))
+        return {"image": image, "labels": self.targets[number]}
+
+    def image(self, row: Row) -> np.ndarray:
+        """Raises BadImage."""
+        files = [self.root / file for file in row["files"]]
+        if self.cache is None:
+            return read(files, self.how, self.most)
+        return self.cache.get(str(row["sample_id"]), files, lambda: read(files, self.how, self.most))
+
+
+def build(config: Any, split: str, cache: Any = None) -> Cases:
+    """`split` is train or val. `auto` in the configuration is settled first. Raises ValueError."""
+    config = resolve(config)
+    rows = rows_of(config)
+    return Cases(config, [row for row in rows if row["split"] == split], make_words(config, rows), cache)
+
+
+def resolve(config: Any) -> Any:
+    """Replace every `auto` by what training rows and up to 24 of their images show. A second call changes nothing.
+
+    Raises ValueError.
+    """
+    rows = rows_of(config)
+    training = [row for row in rows if row["split"] == "train"]
+    views = config.views
+    if views.most == "auto":
+        usual = math.ceil(float(np.percentile([len(row["files"]) for row in training], 95)))
+        views = views.model_copy(update={"most": min(MOST_VIEWS, usual)})
+    how = images.settle(config.preprocess, glimpses(config, training))
+    sided = any(re.search(r"\b(left|right)", str(row["target"]), re.IGNORECASE) for row in training)
+    augmented = augment.settle(config.augmentation, how, sided)
+    text, model = settle_text(config, rows)
+    update = {"preprocess": how, "views": views, "augmentation": augmented, "text": text, "model": model}
+    return config.model_copy(update=update)
+
+
+def settle_text(config: Any, rows: Sequence[Row]) -> tuple[Any, Any]:
+    """The sections `text` and `model`: length of a report, special tokens, and sizes of a decoder that is given."""
+    text, model = config.text, config.model
+    if "auto" not in (text.max_tokens, text.special):
+        return text, model
+    if model.decoder:
+        model = model.model_copy(update=decoder.sizes_of(Path(model.decoder)))
+    words = make_words(config, rows)
+    lengths = [len(words.encode(row["target"])) + 1 for row in rows if row["split"] == "train"]
+    length = math.ceil(float(np.percentile(lengths, 95))) if text.max_tokens == "auto" else text.max_tokens
+    # A report that ends with its length is asked for past it once more.
+    length = max(2, min(length, model.positions - 1))
+    special = {"begin": words.begin, "end": words.end, "pad": words.pad, "unknown": words.unknown}
+    kind = type(text)
+    return kind.model_validate({**text.model_dump(), "max_tokens": length, "special": special}), model
+
+
+def make_words(config: Any, rows: Sequence[Row]) -> Words:
+    """Learned from the training reports, the same each time; or the ones that the configuration names."""
+    if path := config.text.tokenizer or config.model.decoder:
+        return load_words(Path(path))
+    texts = [row["target"] for row in rows if row["split"] == "train"]
+    return learn(texts, config.text.kind, config.text.vocabulary)
+
+
+def telling_words(cases: Cases, most: int) -> list[int]:
+    """Token numbers that tell reports apart: in more than one in fifty and not in nearly all, the most even first."""
+    counts = np.zeros(cases.vocabulary)
+    for target in cases.targets:
+        counts[np.unique(target[target >= 0])] += 1
+    share = counts / max(1, len(cases))
+    apart = (counts >= 2) & (share >= 0.02) & (share <= 0.95)
+    ranked = np.argsort(-(share * (1 - share)), kind="stable")
+    return [int(number) for number in ranked if apart[number]][:most]
+
+
+def channel_names(views: int, channels: int) -> tuple[str, ...]:
+    """Of all views; none where there is one channel in all."""
+    names = [f" channel {number}" for number in range(channels)] if channels > 1 else [""]
+    return tuple(f"view {view}{name}" for view in range(views) for name in names) if views * channels > 1 else ()
+
+
+def glimpses(config: Any, rows: Sequence[Row]) -> Iterator[Image]:
+    """First views of evenly drawn rows, as they are in their files. Damaged ones are told before training."""
+    for place in np.linspace(0, len(rows) - 1, min(images.LOOKED_AT, len(rows))).round().astype(int):
+        try:
+            yield images.load_image([data_root(config) / rows[place]["files"][0]], config.preprocess)
+        except (BadImage, OSError):
+            continue
+
+
+def rows_of(config: Any) -> list[Row]:
+    # Not splitlines(): it also breaks at characters that are legal inside a JSON string.
+    lines = Path(config.index).read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def data_root(config: Any) -> Path:
+    return Path(config.data_root or os.environ.get("M3_DATA") or ".")

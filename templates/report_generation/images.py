@@ -1,0 +1,183 @@
+"""Files -> the tensor of one image that the network sees. Training and the delivered package run this same file.
+
+Axis order everywhere: channels, then (D, H, W) of a volume or (H, W) of a picture. A volume is turned to the nearest
+RAS+ orientation and transposed, so D runs inferior to superior, H posterior to anterior, W left to right.
+`how` is the section `preprocess` of the configuration; but for `settle` it holds no `auto` any more.
+Every reason not to use an input is a `BadImage`; nothing is repaired by guessing.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from shared.imaging.inputs import views_of
+from shared.imaging.units import looks_like_hu
+from shared.imaging.volume import BadImage, Image, as_picture, channels_first, fitted, read, size_dhw, stack
+
+LOOKED_AT = 24
+"""Training images from which `auto` is settled."""
+
+
+def whole(how: Any) -> tuple[int, ...]:
+    """(channels, D, H, W) or (channels, H, W) of an image as the network sees it."""
+    return (how.channels, *how.input_shape)
+
+
+def in_colour(how: Any) -> bool:
+    """Whether the network sees colour pictures."""
+    return len(how.input_shape) == 2 and how.channels == 3
+
+
+def are_channels(images: int, how: Any) -> bool:
+    """Whether so many images of an input are the channels of one."""
+    return 1 < images == how.channels and not in_colour(how)
+
+
+def load_image(files: Sequence[Path], how: Any) -> Image:
+    """The image of one input, on the axes of its file: `.array` has its channels last. Raises BadImage.
+
+    Several files are slices in the given order, except DICOM, which is sorted by position. As many images as the
+    network has channels (volumes, series, or pictures in 2D) are one each, on one grid. A fourth axis holds channels.
+    """
+    if len(files) > 1 and "auto" not in (how.input_shape, how.channels):
+        dimensions = len(how.input_shape)
+        groups = views_of(files, dimensions)
+        if are_channels(len(groups), how):
+            return stack([read(group, uneven="accept") for group in groups], [group[0].name for group in groups])
+        if dimensions == 2 and len(groups) > 1:
+            raise BadImage(f"{files[0].name} and {len(groups) - 1} more: one picture is expected")
+    # A gap in a series is no reason not to look at it: there is no mask that would not fit.
+    return read(files, axis4="channels", uneven="accept")
+
+
+def preprocess(image: Image, how: Any) -> np.ndarray:
+    """float32 (channels, D, H, W) or (channels, H, W). Raises BadImage for other dimensions or channels."""
+    image = fitted(as_picture(image) if len(how.input_shape) == 2 else image, how.channels)
+    values = channels_first(image)
+    if len(how.input_shape) == 3 and values.ndim == 3:
+        values = values[:, None]
+    # Colour keeps its hue; other channels have scales of their own.
+    groups = values[None] if in_colour(how) else values[:, None]
+    return np.concatenate([normalise(group, how) for group in groups])
+
+
+def normalise(values: np.ndarray, how: Any) -> np.ndarray:
+    """Channels of one scale, (C, D, H, W) or (C, H, W), at their shape and about -1 to 1 (zscore: -5 to 5)."""
+    shape = how.input_shape
+    if how.intensity == "window":
+        if how.window is None:
+            raise ValueError("intensity: window needs window: [low, high]")
+        low, high = how.window
+        return resize((np.clip(values, low, high) - low) / max(high - low, 1e-6) * 2 - 1, shape)
+    if how.intensity == "minmax":
+        low, high = np.percentile(values, (0.5, 99.5))
+        scaled = (np.clip(values, low, high) - low) / (high - low) if high > low else np.zeros_like(values)
+        return resize(scaled, shape) * 2 - 1
+    small = resize(values, shape)
+    spread = float(small.std())
+    # A constant image becomes zeros, never a division by zero.
+    scaled = (small - small.mean()) / spread if spread > 1e-6 * max(1.0, abs(float(small.mean()))) else small * 0
+    return np.clip(scaled, -5, 5).astype(np.float32)
+
+
+def value_range(how: Any) -> tuple[float, float]:
+    """Least and largest value that `normalise` gives."""
+    return (-5.0, 5.0) if how.intensity == "zscore" else (-1.0, 1.0)
+
+
+def resize(values: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """(C, D, H, W) or (C, H, W) -> float32 (C, *shape), linear, with anti-aliasing where it shrinks."""
+    return np.stack([resize_one(channel, shape) for channel in values])
+
+
+def resize_one(volume: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    data = torch.from_numpy(np.ascontiguousarray(volume, dtype=np.float32))
+    planes = data[None] if data.ndim == 2 else data
+    height, width = shape[-2], shape[-1]
+    if tuple(planes.shape[1:]) != (height, width):
+        planes = F.interpolate(planes[:, None], (height, width), mode="bilinear", antialias=True)[:, 0]
+    if len(shape) == 3 and planes.shape[0] != shape[0]:
+        # The slice axis as the rows of one picture: torch anti-aliases only 2D.
+        rows = planes.reshape(1, 1, planes.shape[0], height * width)
+        planes = F.interpolate(rows, (shape[0], height * width), mode="bilinear", antialias=True)
+        planes = planes.reshape(shape[0], height, width)
+    return (planes[0] if len(shape) == 2 else planes).numpy()
+
+
+def as_tensor(values: np.ndarray) -> torch.Tensor:
+    """float32, rounded to float16: training keeps samples so, and use must not differ."""
+    return torch.from_numpy(values.astype(np.float16)).float()
+
+
+def told(how: Any) -> str:
+    """What one image is, in sentences for the model card."""
+    deep = len(how.input_shape) == 3
+    if in_colour(how):
+        channels = "Images are seen in colour; grey ones are taken, too. "
+    elif how.channels == 1:
+        channels = "One channel is seen; colour becomes grey. "
+    else:
+        channels = (
+            f"An image has {how.channels} channels on one grid: a file with all of them (of a NIfTI the fourth axis), "
+            "or a folder with a file (or DICOM series) a channel, in natural order of their names. "
+        )
+    window = f" {tuple(how.window)}" if how.intensity == "window" else ""
+    return (
+        f"{channels}Each is normalised ({how.intensity}{window}) and resampled to {tuple(how.input_shape)}, axes "
+        f"{'(D, H, W)' if deep else '(H, W)'}."
+    )
+
+
+def settle(how: Any, images: Iterable[Image]) -> Any:
+    """`how` with every `auto` replaced by what these training images show. Raises BadImage where there are none."""
+    if "auto" not in (how.input_shape, how.channels, how.intensity):
+        return how
+    sizes, channels, in_hu, body = [], Counter(), [], []
+    for image in images:
+        array = image.array
+        sizes.append(size_dhw(image))
+        channels[array.shape[-1]] += 1
+        in_hu.append(all(looks_like_hu(array[..., channel]) for channel in range(array.shape[-1])))
+        if in_hu[-1]:
+            body.append(array[array > -1000][::97])
+    if not sizes:
+        raise BadImage("none of the training images looked at can be read; give preprocess.input_shape to see why")
+    found: dict[str, Any] = {}
+    if how.channels == "auto":
+        # Of equals the larger: grey is taken for colour at no loss.
+        found["channels"] = max((times, count) for count, times in channels.items())[1]
+    if how.input_shape == "auto":
+        found["input_shape"] = usual_shape(sizes)
+    if how.intensity == "auto":
+        # Hounsfield units mean the same in all images: their scale is kept.
+        if how.window is None and 2 * sum(in_hu) > len(in_hu):
+            values = np.concatenate(body)
+            low, high = np.percentile(values, (0.5, 99.5)) if values.size else (-1000, 400)
+            found["window"] = (round(float(low)), round(max(float(high), low + 1)))
+        found["intensity"] = "window" if how.window or "window" in found else "zscore"
+    return how.model_copy(update=found)
+
+
+def usual_shape(sizes: Sequence[tuple[int, int, int]]) -> tuple[int, ...]:
+    """Near the median (D, H, W), at most 32 x 64 x 64; (H, W) of at most 128 x 128 where all are pictures."""
+    volumes = [size for size in sizes if size[0] > 1]
+    if not volumes:
+        return plane(sizes, 128)
+    return (eights(float(np.median([size[0] for size in volumes])), 8, 32), *plane(volumes, 64))
+
+
+def plane(sizes: Sequence[tuple[int, ...]], largest: int) -> tuple[int, int]:
+    height, width = (float(np.median([size[axis] for size in sizes])) for axis in (-2, -1))
+    shrink = min(1.0, largest / max(height, width))
+    return eights(height * shrink, 16, largest), eights(width * shrink, 16, largest)
+
+
+def eights(size: float, least: int, most: int) -> int:
+    """Nearest multiple of eight within bounds."""
+    return int(min(most, max(least, 8 * math.floor(size / 8 + 0.5))))

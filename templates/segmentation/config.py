@@ -1,0 +1,138 @@
+"""The typed configuration, a section a file of the template. Unknown keys and wrong values are refused together, each
+by name; `auto` is settled from the training images by survey.py and recorded in the package."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from shared.training.configfile import ConfigError, Section, load_config
+from shared.training.masks import Source
+
+__all__ = ["Config", "ConfigError", "load"]
+
+Axis = Literal["D", "H", "W"]
+
+
+class Preprocess(Section):
+    """What is done to every image, in training and in use (data.py)."""
+
+    dimensions: Literal[2, 3, "auto"] = "auto"
+    spacing: tuple[float, float, float] | Literal["auto"] = "auto"
+    """[D, H, W] in mm that images are resampled to; in 2D, D is as in the file: slices are seen one by one."""
+    max_voxels: int = 1_000_000
+    """Of an image at that spacing, where spacing is auto."""
+    patch_size: tuple[int, int] | tuple[int, int, int] | Literal["auto"] = "auto"
+    """[D, H, W] or [H, W] voxels of that spacing that the network sees at once."""
+    patch_voxels: int = 2**18
+    """At most, where patch_size is auto."""
+    intensity: Literal["auto", "ct", "zscore"] = "auto"
+    """ct clips to `window` and scales to -1..1; zscore is by image and channel over the voxels that are not 0."""
+    window: tuple[float, float] | None = None
+    """[low, high] in the image's own units, with intensity: ct; null: from the structures' voxels."""
+    channels: int = 0
+    """0: as most training images have."""
+
+
+class Model(Section):
+    network: Literal["auto", "unet", "segresnet"] = "auto"
+    """auto: segresnet with a GPU and twenty minutes or more, else unet."""
+    width: int = Field(default=16, ge=1)
+    """Channels of the first level, doubled on each of the `levels`."""
+    levels: int = Field(default=4, ge=1)
+    residual_units: int = Field(default=0, ge=0)
+    """Of unet; segresnet has its own blocks."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+
+
+class Loss(Section):
+    overlap_weight: float = 1.0
+    cross_entropy_weight: float = 1.0
+    missed: float = Field(default=0.5, ge=0, le=1)
+    """What a missed voxel weighs beside an invented one: 0.5 is Dice, more finds more and invents more."""
+    present_only: bool = False
+    """Overlap of those structures alone that a batch has: of many kinds of lesions it has few."""
+
+
+class Sampling(Section):
+    patches_per_image: int = Field(default=4, ge=1)
+    """Drawn from each training image in an epoch."""
+    foreground: float = Field(default=0.75, ge=0, le=1)
+    """Part of the patches that hold a voxel of a structure; the structure is drawn first, so that rare ones count."""
+    small_lesions: float = Field(default=0.0, ge=0, le=1)
+    """Which connected piece of a structure a patch is drawn around: 0 by their sizes, 1 each alike."""
+    empty_images: float | None = Field(default=None, ge=0, lt=1)
+    """Part of an epoch that images without any structure have at most; null: each image as often as any other."""
+
+
+class Augmentation(Section):
+    """Of each training patch by itself, in preprocessed units; 0 switches a part off."""
+
+    flip_axes: tuple[Axis, ...] | Literal["auto", "unsided"] = "auto"
+    """Axes that may be mirrored. unsided: W (left-right) unless a name speaks of a side; auto: the same, and not with
+    more than two structures, which their places tell apart."""
+    probability: float = Field(default=0.5, ge=0, le=1)
+    rotate_degrees: float = Field(default=10, ge=0, le=180)
+    """In the plane of a slice."""
+    scale: float = Field(default=0.1, ge=0, lt=1)
+    brightness: float = Field(default=0.1, ge=0, lt=1)
+    """Values are scaled and shifted by up to this."""
+    noise: float = Field(default=0.05, ge=0)
+
+
+class Prediction(Section):
+    """How the network is applied (predict.py), also when weights are chosen."""
+
+    overlap: float = Field(default=0.5, ge=0, lt=1)
+    """Of neighbouring windows."""
+    flips: tuple[Axis, ...] = ()
+    """Axes over whose mirrored images probabilities are averaged; each doubles the time."""
+    min_component_mm3: Annotated[float, Field(ge=0)] | Literal["auto"] = "auto"
+    """Smaller connected pieces of a structure are taken for background. auto: what is best on the validation part."""
+
+
+class Training(Section):
+    epochs: int = Field(default=1000, ge=1)
+    """Upper bound; `train_seconds` and `patience` may end it earlier."""
+    train_seconds: float | None = Field(default=600, gt=0)
+    """Wall seconds of the whole command, reading and packaging included; null is no bound."""
+    batch_size: int = Field(default=1, ge=1)
+    """Halved, with `accumulate` doubled, where a GPU's memory does not hold it."""
+    accumulate: int = Field(default=1, ge=1)
+    """Batches whose gradients are added up for one step."""
+    learning_rate: float = Field(default=0.01, gt=0)
+    weight_decay: float = Field(default=0.01, ge=0)
+    metric: Literal["dice"] = "dice"
+    """Chooses the weights, on the validation part: mean over the structures of an image, then over images."""
+    patience: int = Field(default=40, ge=0)
+    """Evaluations without a better metric after which training ends; 0 is never."""
+    save_seconds: float = Field(default=15, ge=0)
+    """At most one checkpoint in this time; a killed training loses no more than that and an epoch."""
+    precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
+    """auto: mixed precision on a GPU only. bf16 is done on a CPU, too; fp16 is fp32 there."""
+    processes: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """That train together, each on its own batches. auto: one for each GPU that can be seen; one without a GPU."""
+    workers: int | Literal["auto"] = "auto"
+    """Processes that draw patches. auto: none on fewer than eight cores."""
+    seed: int = 0
+
+
+class Config(Source):
+    task: Literal["organ_segmentation", "anomaly_detection"] = "organ_segmentation"
+    """As predictions and the model card name it; it decides nothing."""
+    cache: str | None = "cache"
+    """Folder of preprocessed images; null keeps them in memory only."""
+    score_map: bool = False
+    """Whether the package writes the probability of any structure beside each mask."""
+    preprocess: Preprocess = Preprocess()
+    model: Model = Model()
+    loss: Loss = Loss()
+    sampling: Sampling = Sampling()
+    augmentation: Augmentation = Augmentation()
+    prediction: Prediction = Prediction()
+    training: Training = Training()
+
+
+def load(path: str | Path) -> Config:
+    """Raises ConfigError with everything that is wrong."""
+    return load_config(path, Config)

@@ -1,0 +1,99 @@
+"""How good weights are on the validation part: Dice by the rules of the scorer, through the functions of predict.py."""
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from data import Patches
+from predict import on_grid, probabilities, segment, without_specks
+
+from shared.imaging.volume import to_dhw
+from shared.training import ranks
+from shared.training.dice import CaseScore, of_all_cases, score_case, summary
+
+SHARE = 0.1
+"""Part of the time that evaluations during the training may take, about."""
+SPECKS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
+"""mm3 that are tried for `prediction.min_component_mm3`."""
+GAIN = 0.002
+"""In Dice, for which small pieces are left out."""
+
+
+class Judge:
+    """Measures weights on validation images at the network's spacing: cheaper than on the images' own grids, and enough
+    to choose by. Several processes share the images."""
+
+    def __init__(
+        self, data: Patches, config: Any, device: str, image_seconds: float, seconds: float, until: float
+    ) -> None:
+        """As many evenly drawn images as can be looked at eight times in SHARE of `seconds`, four at least. `until`
+        (time.monotonic) everything has to be measured."""
+        self.data, self.config, self.device = data, config, device
+        most = len(data) if math.isinf(seconds) else int(SHARE * seconds / 8 / max(image_seconds, 1e-6))
+        count = min(len(data), max(4, most))
+        self.rows = [data.rows[int(place * len(data) / count)] for place in range(count)]
+        self.until = until - image_seconds * math.ceil(len(data) / ranks.count())
+        self.seconds = 0.0
+        """Of the last evaluation."""
+
+    def __call__(self, model: torch.nn.Module) -> tuple[float, float]:
+        """Dice, and by which of two equals the better is known: the mean over all images, healthy ones as well. NaN
+        where no image has a structure and none was found."""
+        begin = time.monotonic()
+        (scores,) = self.scores(model, (0.0,))
+        dice = summary(scores, self.data.label_names)["dice"]
+        self.seconds = time.monotonic() - begin
+        return (math.nan if dice is None else dice), of_all_cases(scores) or 0.0
+
+    def affords(self, looks: float) -> bool:
+        """Whether there is time for so many more evaluations."""
+        return bool(ranks.most(time.monotonic() + looks * self.seconds - self.until)[0] <= 0)
+
+    def specks(self, model: torch.nn.Module) -> float:
+        """The best of SPECKS; small pieces stay where leaving them out gains less than GAIN."""
+        dice = [of_all_cases(found) or 0.0 for found in self.scores(model, SPECKS)]
+        best = max(dice)
+        return 0.0 if best < dice[0] + GAIN else SPECKS[dice.index(best)]
+
+    def scores(self, model: torch.nn.Module, specks: Sequence[float]) -> list[list[CaseScore]]:
+        """For each size of specks, the images' scores."""
+        model.eval()
+        mine = []
+        for row in self.rows[ranks.number() :: ranks.count()]:
+            image, truth = self.data.cases.load(row)
+            chances = probabilities(model, image.astype(np.float32), self.config, self.device)
+            found, _ = on_grid(chances, truth.shape)
+            voxel = math.prod(self.config.preprocess.spacing)
+            mine.append([score_case(without_specks(found, voxel, least), truth, self.structures) for least in specks])
+        cases = [one for part in ranks.gathered(mine) for one in part]
+        return [[one[number] for one in cases] for number in range(len(specks))]
+
+    @property
+    def structures(self) -> int:
+        return len(self.data.label_names)
+
+
+def on_own_grids(
+    model: torch.nn.Module, data: Patches, config: Any, device: str, until: float = math.inf
+) -> list[CaseScore]:
+    """Dice of each image by structure on its own grid, as the package predicts it; the first always, others until that
+    time (time.monotonic). Several processes share the images."""
+    model.eval()
+    mine: list[CaseScore] = []
+    for row in data.rows[ranks.number() :: ranks.count()]:
+        if mine and time.monotonic() > until:
+            break
+        image, truth = data.cases.raw(row)
+        found, _ = segment(model, image, config, device)
+        mine.append(score_case(found, to_dhw(truth, image), len(data.label_names)))
+    return [score for part in ranks.gathered(mine) for score in part]
+
+
+def seconds_an_image(model: torch.nn.Module, data: Patches, config: Any, device: str) -> float:
+    """Of reading, predicting and measuring one validation image."""
+    begin = time.monotonic()
+    on_own_grids(model, data, config, device, until=-math.inf)
+    return time.monotonic() - begin

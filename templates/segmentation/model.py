@@ -1,0 +1,120 @@
+"""Network and loss. predict.py imports this file, too: of `shared` it may import `shared.imaging` alone.
+
+Kept by whoever edits it: `build(config, num_classes)` -> a module whose `forward(image, labels=None)` returns {"loss",
+"logits"}; image is (B, C, D, H, W) or (B, C, H, W), labels (B, D, H, W) or (B, H, W) with class numbers, 0 background;
+logits are (B, 1 + num_classes, D, H, W) or (B, 1 + num_classes, H, W).
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Segmenter(nn.Module):
+    """A network that gives each voxel a score a class, and the loss that it learns by."""
+
+    def __init__(self, network: nn.Module, loss: nn.Module) -> None:
+        super().__init__()
+        self.network, self.loss = network, loss
+
+    def forward(self, image: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        logits = self.network(image)
+        if labels is None:
+            return {"logits": logits}
+        return {"loss": self.loss(logits.float(), labels), "logits": logits}
+
+
+class OverlapAndEntropy(nn.Module):
+    """Overlap (Tversky; Dice where `missed` is 0.5) of the structures over a whole batch, and cross-entropy over all
+    voxels, by their weights.
+
+    With `present_only` a structure that the batch has not is left out of the overlap, and a batch without any has
+    cross-entropy alone. Made without MONAI's one-hot copy of the labels, which would be the largest tensor of all.
+    """
+
+    def __init__(self, overlap_weight: float, cross_entropy_weight: float, missed: float, present_only: bool) -> None:
+        super().__init__()
+        self.overlap_weight, self.cross_entropy_weight = overlap_weight, cross_entropy_weight
+        self.missed, self.present_only = missed, present_only
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        likelihood = logits.log_softmax(1)
+        hit = likelihood.gather(1, labels[:, None])
+        loss = -self.cross_entropy_weight * hit.mean()
+        # By class: voxels that there are, probability on them, and probability in all.
+        wanted = torch.bincount(labels.flatten(), minlength=logits.shape[1]).to(logits.dtype)
+        both = torch.zeros_like(wanted).index_add(0, labels.flatten(), hit.exp().flatten())
+        found = likelihood.exp().transpose(0, 1).flatten(1).sum(1)
+        seen = wanted[1:] > 0 if self.present_only else torch.ones_like(wanted[1:], dtype=torch.bool)
+        if not seen.any():
+            return loss
+        both, found, wanted = both[1:][seen], found[1:][seen], wanted[1:][seen]
+        wrong = (1 - self.missed) * (found - both) + self.missed * (wanted - both)
+        return loss + self.overlap_weight * (1 - (both + 0.5) / (both + wrong + 0.5)).mean()
+
+    def extra_repr(self) -> str:
+        shown = ("overlap_weight", "cross_entropy_weight", "missed", "present_only")
+        return ", ".join(f"{name}={getattr(self, name)}" for name in shown)
+
+
+def build(config: Any, num_classes: int) -> Segmenter:
+    """`config` needs `.preprocess.patch_size` and `.preprocess.channels` (settled), `.model`, `.loss`; `num_classes`
+    counts structures, without background. Raises ValueError for a patch that does not fit."""
+    loss = config.loss
+    return Segmenter(
+        make_network(config.model, config.preprocess.patch_size, config.preprocess.channels, num_classes + 1),
+        OverlapAndEntropy(loss.overlap_weight, loss.cross_entropy_weight, loss.missed, loss.present_only),
+    )
+
+
+def make_network(wanted: Any, patch: Any, channels: int, classes: int) -> nn.Module:
+    """MONAI's UNet or SegResNet; `patch` is (D, H, W) or (H, W), `classes` counts background."""
+    halved = [halvings(wanted, size) for size in patch]
+    if any(size % 2**count for size, count in zip(patch, halved, strict=True)):
+        needed = [2**count for count in halved]
+        raise ValueError(f"{wanted.network} halves the axes: preprocess.patch_size must be multiples of {needed}")
+    # Late: the import takes seconds, and the configuration is checked before.
+    from monai.networks import nets
+
+    shared: dict[str, Any] = {
+        "spatial_dims": len(patch),
+        "in_channels": channels,
+        "out_channels": classes,
+        "norm": ("INSTANCE", {"affine": True}),
+    }
+    if wanted.network == "segresnet":
+        return nets.SegResNet(
+            init_filters=wanted.width,
+            dropout_prob=wanted.dropout or None,
+            blocks_down=(1,) * wanted.levels,
+            blocks_up=(1,) * (wanted.levels - 1),
+            **shared,
+        )
+    return nets.UNet(
+        channels=[wanted.width * 2**level for level in range(wanted.levels)],
+        strides=[tuple(2 if level < count else 1 for count in halved) for level in range(wanted.levels - 1)],
+        num_res_units=wanted.residual_units,
+        dropout=wanted.dropout,
+        **shared,
+    )
+
+
+def halvings(wanted: Any, size: int) -> int:
+    """How often an axis of that many voxels is halved; a short one is not halved further by unet."""
+    if wanted.network == "segresnet":
+        return int(wanted.levels) - 1
+    count = 0
+    while count < wanted.levels - 1 and size >= 8 * 2**count:
+        count += 1
+    return count
+
+
+def describe(module: nn.Module) -> str:
+    """A built network in a line: its class, the channels of its convolutions and how many these are."""
+    layers = [layer for layer in module.modules() if hasattr(layer, "out_channels") and hasattr(layer, "weight")]
+    name = type(module).__name__
+    if not layers:
+        return name
+    widths = [int(layer.out_channels) for layer in layers]
+    return f"{name}, {len(layers)} convolutions of {min(widths[:-1] or widths)} to {max(widths)} channels"

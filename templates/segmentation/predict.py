@@ -1,0 +1,163 @@
+"""Segment with a packaged model: `python predict.py INPUT... --output DIR [--device auto|cpu|cuda]`.
+
+An INPUT is an image (imaging/formats.py lists what is read), or a folder with one: a file, DICOM slices, or a file a
+channel in natural order; pictures are slices where the model has another number of channels. Other files of a folder
+are passed over. DIR gets a mask for each on the input's own grid (NIfTI, PNG for a picture) with the label values of
+the training data, where the package wants it beside it a score map (the probability of any structure: float32 NIfTI,
+16-bit PNG for a picture), and predictions.json, which names both or an error. Exit code 0 if any INPUT could be
+segmented, else 1. The package's checksums are verified first.
+
+Training evaluates by the functions of this file. Of `shared` it may import `shared.imaging` and
+`shared.training.exported`.
+"""
+
+import itertools
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # `python -I` leaves the script's own folder out
+
+from shared.training.exported.package_cli import Asked, main  # noqa: E402
+
+SLICES = 16
+"""That a 2D network sees at once."""
+STITCHED = 2**31
+"""Bytes of probabilities that are put together on a GPU; more are on the CPU."""
+
+
+class Predictor:
+    """The packaged model, as package_cli asks for it."""
+
+    def __init__(self, asked: Asked) -> None:
+        import numpy as np
+        import safetensors.torch
+        from model import build
+
+        self.config = json.loads(json.dumps(asked.config), object_hook=lambda found: SimpleNamespace(**found))
+        names, values = asked.labels["names"], asked.labels["values"]
+        self.head = {"task": self.config.task, "labels": names, "label_values": values}
+        self.numbers = np.array([0, *(values[name] for name in names)])
+        self.network = build(self.config, len(names))
+        self.network.load_state_dict(safetensors.torch.load_file(asked.package / "model.safetensors"))
+        self.network.to(asked.device).eval()
+        self.device, self.output, self.taken = asked.device, asked.output, set[str]()
+
+    def read(self, path: Path) -> tuple[str, Any]:
+        from shared.imaging.case import load_image
+        from shared.imaging.inputs import input_files, input_name
+
+        return input_name(path), load_image(input_files(path), self.config.preprocess.channels)
+
+    def answer(self, items: list[tuple[str, Any]]) -> list[dict[str, str]]:
+        from shared.imaging.case import free_name, write_mask, write_scores
+        from shared.imaging.volume import from_dhw
+
+        answers = []
+        for stem, image in items:
+            classes, scores = segment(self.network, image, self.config, self.device)
+            name = free_name(stem, self.taken)
+            answer = {"mask": write_mask(image, self.numbers[from_dhw(classes, image)], self.output, name)}
+            if self.config.score_map:
+                answer["score"] = write_scores(image, from_dhw(scores, image), self.output, name)
+            answers.append(answer)
+        return answers
+
+
+def segment(network: Any, image: Any, config: Any, device: str) -> tuple[Any, Any]:
+    """Class numbers, 0 background, and the probability that a voxel is none: both (D, H, W) of the image itself."""
+    from data import prepare
+
+    from shared.imaging.volume import size_dhw, spacing_dhw
+
+    chances = probabilities(network, prepare(image, config.preprocess), config, device)
+    classes, scores = on_grid(chances, size_dhw(image))
+    voxel = 1.0
+    for edge in spacing_dhw(image):
+        voxel *= edge
+    kept = without_specks(classes, voxel, config.prediction.min_component_mm3)
+    scores[kept != classes] = 0
+    return kept, scores
+
+
+def probabilities(network: Any, image: Any, config: Any, device: str) -> Any:
+    """Image (C, D, H, W) as `data.prepare` has it -> probability of each class (1 + N, D, H, W), background first, by
+    overlapping windows with Gaussian weights, averaged over mirrored ones where `prediction.flips` names axes."""
+    import torch
+    from data import margins, pad, patch_edges
+    from monai.inferers import sliding_window_inference
+
+    how, wanted = config.preprocess, config.prediction
+    flat = how.dimensions == 2
+    axes = ["DHW".index(axis) - 3 for axis in wanted.flips if axis != "D" or not flat]
+    mirrored = [some for many in range(len(axes) + 1) for some in itertools.combinations(axes, many)]
+
+    def chances(windows: Any) -> Any:
+        with torch.autocast("cuda", enabled=windows.is_cuda):
+            found = [network(windows.flip(some))["logits"].flip(some) for some in mirrored]
+        return torch.stack([logits.float().softmax(1) for logits in found]).mean(0)
+
+    edges, shape = patch_edges(how), image.shape[1:]
+    widths = margins(shape, edges)
+    full = torch.from_numpy(pad(image, widths))
+    # In 2D slices are a batch: (D, C, H, W).
+    batches = full.transpose(0, 1).split(SLICES) if flat else [full[None]]
+    parts = []
+    with torch.inference_mode():
+        for batch in batches:
+            roomy = 4 * 32 * batch[:, :1].numel() < STITCHED
+            found = sliding_window_inference(
+                batch.float(), edges[1:] if flat else edges, 1, chances, wanted.overlap, "gaussian",
+                sw_device=device, device=device if roomy else "cpu",
+            )  # fmt: skip
+            parts.append(found.transpose(0, 1) if flat else found[0])
+    window = tuple(slice(before, before + size) for (before, _), size in zip(widths, shape, strict=True))
+    return torch.cat(parts, 1)[(slice(None), *window)]
+
+
+def on_grid(chances: Any, size: Sequence[int]) -> tuple[Any, Any]:
+    """Class numbers and the probability of any class on a grid (D, H, W) of `size` over the same extent.
+
+    Probabilities are interpolated slice by slice before the largest is taken, so that edges are not those of the
+    coarser grid.
+    """
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+
+    classes = np.zeros(tuple(size), np.uint8 if len(chances) <= 256 else np.uint16)
+    scores = np.zeros(tuple(size), np.float32)
+    depth = chances.shape[1]
+    for number in range(size[0]):
+        place = min(max((number + 0.5) * depth / size[0] - 0.5, 0.0), depth - 1)
+        low = int(place)
+        here = torch.lerp(chances[:, low], chances[:, min(low + 1, depth - 1)], place - low)
+        if tuple(here.shape[1:]) != tuple(size[1:]):
+            here = F.interpolate(here[None], tuple(size[1:]), mode="bilinear")[0]
+        classes[number] = here.argmax(0).cpu().numpy()
+        scores[number] = (1 - here[0]).cpu().numpy()
+    return classes, scores
+
+
+def without_specks(classes: Any, voxel_mm3: float, least_mm3: Any) -> Any:
+    """Class numbers (D, H, W) without connected pieces of a structure that are smaller than `least_mm3`."""
+    if least_mm3 == "auto" or not least_mm3:  # auto: training has not chosen yet
+        return classes
+    import numpy as np
+    from scipy.ndimage import label
+
+    kept = classes.copy()
+    for number in np.flatnonzero(np.bincount(classes.ravel())[1:]) + 1:
+        pieces, _ = label(classes == number, np.ones((3, 3, 3)))
+        small = np.bincount(pieces.ravel()) * voxel_mm3 < least_mm3
+        small[0] = False
+        kept[small[pieces]] = 0
+    return kept
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, Predictor))

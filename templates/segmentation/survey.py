@@ -1,0 +1,150 @@
+"""What the training images are like, and the preprocessing that follows from it."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from config import Config, Model, Preprocess
+from data import working_size
+from model import halvings
+
+from shared.imaging.case import load_image
+from shared.imaging.masks import on_image, read_label_map
+from shared.imaging.units import looks_like_hu
+from shared.imaging.volume import BadImage, size_dhw, spacing_dhw
+from shared.training import masks
+from shared.training.checks import DataProblems, Problem, read_all
+
+LOOKED_AT = 16
+"""Training samples from which `auto` is settled; up to three times as many, until four hold a structure."""
+SEGRESNET_SECONDS = 1200
+"""Of training on a GPU from which the slower SegResNet ends ahead of the UNet."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One training image: (D, H, W) voxels and mm, whether it is in Hounsfield units, values where structures are."""
+
+    size: tuple[int, int, int]
+    spacing: tuple[float, float, float]
+    channels: int
+    hu: bool
+    inside: np.ndarray
+
+
+def resolve(config: Config) -> Config:
+    """Replace every `auto` of `model` and `preprocess` by what time, machine and evenly drawn training samples say. A
+    second call changes nothing. Raises DataProblems when none of the samples looked at can be read."""
+    if config.model.network == "auto":
+        network = choose_network(config.training.train_seconds, torch.cuda.is_available())
+        config = config.model_copy(update={"model": config.model.model_copy(update={"network": network})})
+    how = config.preprocess
+    settled = "auto" not in (how.dimensions, how.spacing, how.patch_size, how.intensity) and how.channels
+    if settled and (how.intensity != "ct" or how.window):
+        return config
+    rows = [row for row in masks.read_rows(config) if row["split"] == "train"]
+    found = settle(how, config.model, rows, masks.data_root(config), masks.label_values(config))
+    return config.model_copy(update={"preprocess": found})
+
+
+def choose_network(seconds: float | None, gpu: bool) -> str:
+    return "segresnet" if gpu and (seconds is None or seconds >= SEGRESNET_SECONDS) else "unet"
+
+
+def settle(
+    how: Preprocess, model: Model, rows: Sequence[masks.Row], root: Path, values: Mapping[str, int]
+) -> Preprocess:
+    looks = look_around(rows, root)
+    if not looks:
+        found = read_all(rows, lambda row: masks.load_case(row, root, values))
+        raise DataProblems(found or [Problem("training images", "none of those looked at can be read")])
+    if not how.channels:
+        how = changed(how, channels=int(np.median([look.channels for look in looks])))
+    if how.dimensions == "auto":
+        how = changed(how, dimensions=2 if all(look.size[0] == 1 for look in looks) else 3)
+    if how.spacing == "auto":
+        how = changed(how, spacing=spacing(looks, how))
+    if how.patch_size == "auto":
+        how = changed(how, patch_size=patch_size(looks, how, model))
+    return intensity(looks, how)
+
+
+def look_around(rows: Sequence[masks.Row], root: Path) -> list[Look]:
+    """At LOOKED_AT samples, and at others as long as too few of them hold a structure."""
+    step = max(1, len(rows) // LOOKED_AT)
+    order = [row for start in range(step) for row in list(rows)[start::step]]
+    looks: list[Look] = []
+    with ThreadPoolExecutor(2) as pool:
+        for start in range(0, min(len(order), 3 * LOOKED_AT), LOOKED_AT):
+            found = pool.map(lambda row: glimpse(row, root), order[start : start + LOOKED_AT])
+            looks += [look for look in found if look is not None]
+            if sum(look.inside.size > 0 for look in looks) >= 4:
+                break
+    return looks
+
+
+def glimpse(row: masks.Row, root: Path) -> Look | None:
+    """None where the sample cannot be read: that is reported with all the others before training."""
+    try:
+        image = load_image([root / str(file) for file in row["files"]])
+        labels, grid = read_label_map(root / str(row["target"]))
+        mask = on_image(labels, grid, image, str(row["target"]))
+    except (BadImage, OSError):
+        return None
+    volume = image.array[..., 0]
+    inside = volume[mask != 0]
+    thin = np.random.default_rng(0).choice(inside, min(inside.size, 20_000), replace=False)
+    hu = image.hu_known or looks_like_hu(volume)
+    return Look(size_dhw(image), spacing_dhw(image), image.array.shape[-1], hu, thin)
+
+
+def spacing(looks: Sequence[Look], how: Preprocess) -> tuple[float, float, float]:
+    """The median of the images, its finest axes made coarser until the median image has no more than max_voxels."""
+    median = np.median([look.spacing for look in looks], axis=0)
+    extent = np.median([np.multiply(look.size, look.spacing) for look in looks], axis=0)
+    free = slice(1 if how.dimensions == 2 else 0, None)
+    floor = median[free].min()
+    while np.prod(np.maximum(1, extent[free] / np.maximum(median[free], floor))) > how.max_voxels:
+        floor *= 1.02
+    found = median.copy()
+    found[free] = np.maximum(median[free], floor)
+    return tuple(float(f"{mm:.4g}") for mm in found)
+
+
+def patch_size(looks: Sequence[Look], how: Preprocess, model: Model) -> tuple[int, ...]:
+    """The median image at the working spacing, its longest axes cut until no more than patch_voxels are left."""
+    sizes = [working_size(look.size, look.spacing, how) for look in looks]
+    edges = np.median(sizes, axis=0)[-int(how.dimensions) :]
+    while np.prod(edges) > how.patch_voxels:
+        edges[int(edges.argmax())] *= 0.98
+    found = []
+    for edge in edges:
+        multiple = 2 ** halvings(model, round(float(edge)))
+        found.append(max(1, round(float(edge) / multiple + 0.25)) * multiple)
+    return tuple(found)
+
+
+def intensity(looks: Sequence[Look], how: Preprocess) -> Preprocess:
+    """CT keeps its scale, clipped to where the structures are; anything else is normalised by image."""
+    # Hounsfield units mean the same in all images.
+    units = float(np.mean([look.hu for look in looks]))
+    if how.intensity == "auto":
+        how = changed(how, intensity="ct" if how.window is not None or units > 0.8 else "zscore")
+    if how.intensity == "ct" and 0.2 < units < 0.8:
+        print(
+            f"only {units:.0%} of the images look like Hounsfield units: if the others are in other units, "
+            "preprocess.intensity: zscore is the better choice",
+            flush=True,
+        )
+    if how.intensity == "ct" and how.window is None:
+        inside = np.concatenate([look.inside for look in looks])
+        low, high = np.percentile(inside, (0.5, 99.5)) if inside.size else (-200.0, 300.0)
+        how = changed(how, window=(round(float(low)), round(max(float(high), float(low) + 1))))
+    return how
+
+
+def changed(how: Preprocess, **settled: object) -> Preprocess:
+    return how.model_copy(update=settled)

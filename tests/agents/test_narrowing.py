@@ -1,0 +1,123 @@
+"""Requests for some classes or structures only: by their words, and from the sentence over real files to the lock."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+
+from services.data_engineer.narrowing import called, narrowed
+from shared.contracts.cases import CaseRecord
+from shared.contracts.rules import Rules
+from shared.dataset.intake_records import Order
+from shared.dataset.resolve import resolve
+from tests.agents.data_engineer_bench import Bench, End, brief
+from tests.dataset.intake_shard import run
+from tests.scorer.case_tables import locked, ref, table
+
+ORGANS = ("left kidney", "liver", "liver tumour", "right kidney", "spleen")
+CLASSES = ("benign", "malignant", "normal")
+SPOTS = ("basal cell carcinoma", "melanoma", "naevus", "seborrhoeic keratosis")
+
+
+@pytest.mark.parametrize(
+    ("request_text", "names", "wanted"),
+    [
+        ("liver only, on CT", ORGANS, {"liver"}),
+        ("just the kidneys, please", ORGANS, {"left kidney", "right kidney"}),
+        ("segment only the left kidney", ORGANS, {"left kidney"}),
+        ("nur Leber und Milz im CT", ORGANS, {"liver", "spleen"}),
+        ("liver tumours only", ORGANS, {"liver tumour"}),
+        ("abdominal organs without the tumours", ORGANS, set(ORGANS) - {"liver tumour"}),
+        ("only the pancreas", ORGANS, set()),
+        ("segment liver and spleen", ORGANS, set(ORGANS)),
+        ("segment the liver, on portal venous CT only", ORGANS, set(ORGANS)),
+        ("not only the liver", ORGANS, set(ORGANS)),
+        ("benign against malignant (ignore normal)", CLASSES, {"benign", "malignant"}),
+        ("benign or malignant, healthy ones excluded", ("benign", "malignant", "No Finding"), {"benign", "malignant"}),
+        ("tell cancer from benign; the doctor only has to check", CLASSES, set(CLASSES)),
+        ("covid, other pneumonia, no pneumonia", ("COVID", "no pneumonia"), {"COVID", "no pneumonia"}),
+        ("mélanome contre nævus uniquement", SPOTS, {"melanoma", "naevus"}),
+        ("is it a melanoma or just a harmless mole?", SPOTS, {"melanoma", "naevus"}),
+        ("vertebrae L1 to L3 only", ("L1", "L2", "L3", "L4", "T1"), {"L1", "L2", "L3"}),
+        ("grades 0 and 1 only", ("0", "1", "2"), {"0", "1"}),
+    ],
+)  # fmt: skip
+def test_what_a_request_limits_itself_to(request_text: str, names: tuple[str, ...], wanted: set[str]) -> None:
+    assert set(narrowed(request_text, names)) == wanted
+
+
+def test_an_answer_calls_names_as_people_write_them() -> None:
+    assert called("Spleen, both kidneys", ORGANS) == ("left kidney", "right kidney", "spleen")
+    assert called("none of them", ORGANS) == ()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def noise(path: Path, number: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.random.default_rng(number).integers(0, 255, (48, 48), dtype=np.uint8)).save(path)
+
+
+def abdomens(data: Path) -> None:
+    names = {0: "background", 1: "liver", 2: "kidney_left", 3: "kidney_right", 4: "spleen"}
+    for number in range(24):
+        noise(data / "images" / f"p{number:03d}.png", number)
+        mask = np.zeros((48, 48), np.uint8)
+        for value in (1, 2, 3, 4):
+            mask[10 * value - 8 : 10 * value, 5 + number : 15 + number] = value
+        (data / "labels").mkdir(exist_ok=True)
+        Image.fromarray(mask).save(data / "labels" / f"p{number:03d}.png")
+    (data / "labels.json").write_text(json.dumps({"labels": names}))
+
+
+def breasts(data: Path) -> None:
+    for number in range(36):
+        noise(data / CLASSES[number % 3] / f"p{number:03d}.png", number)
+
+
+def label_names(bench: Bench, end: End) -> tuple[str, ...]:
+    """What later roles learn: the rules that were submitted carried out, taken in and locked."""
+    assert end.tool == "submit_dataset", end.refused
+    rules = Rules.model_validate(yaml.safe_load((bench.work / "dataset.yaml").read_text()))
+    found = resolve(rules, bench.data)
+    taken = run(bench.data, bench.folder / "intake", found.cases, Order(dimensions=2, masks=bool(rules.masks))).taken
+    cases = [
+        CaseRecord(key=spec.key, patient=spec.patient, label=spec.label, images=(ref(spec.key),),
+                   mask=ref((spec.key, "mask")) if spec.masks else None, values=taken[spec.key].values)
+        for spec in found.cases
+    ]  # fmt: skip
+    given = table(cases, rules.task).model_copy(update={"coverage": found.coverage})
+    return locked(given).sealed.facts.label_names
+
+
+def test_structures_that_were_not_asked_for_are_in_no_case(bench: Bench) -> None:
+    abdomens(bench.data)
+    end = bench.run(brief(requirement="just the kidneys", task="organ_segmentation", metric="dice"))
+    assert label_names(bench, end) == ("kidney_left", "kidney_right")
+    assert end.answer.notes[-1] == (
+        "limited to kidney_left, kidney_right, as was asked; the dataset also has liver, spleen"
+    )
+
+
+def test_classes_that_were_not_asked_for_are_in_no_case(bench: Bench) -> None:
+    breasts(bench.data)
+    assert label_names(bench, bench.run(brief(requirement="benign against malignant (ignore normal)"))) == CLASSES[:2]
+
+
+@pytest.mark.parametrize(("requirement", "says"), [("only cysts", "nothing"), ("malignant only", "malignant alone")])
+def test_a_limit_that_leaves_too_little_is_a_question(bench: Bench, requirement: str, says: str) -> None:
+    breasts(bench.data)
+    end = bench.run(brief(requirement=requirement))
+    assert (end.tool, end.answer.key, end.answer.default) == ("ask_person", "only", None)
+    assert says in end.answer.text and end.answer.values == (*CLASSES, "all")
+    again = bench.run(brief(requirement=requirement, answers={"only": "stones"}))
+    assert (again.tool, again.answer.key) == ("ask_person", "only-2")
+    answered = bench.run(brief(requirement=requirement, answers={"only": "stones", "only-2": "malignant, normal"}))
+    assert label_names(bench, answered) == CLASSES[1:]
+    assert bench.run(brief(requirement=requirement, answers={"only": "all"})).facts["coverage"]["cases"] == 36

@@ -1,0 +1,126 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.dataset.keys import Named, match, match_values, same
+
+
+def cases(*files: str, **fields: list[str]) -> list[Named]:
+    return [Named(file, (file,), {name: texts[at] for name, texts in fields.items()}) for at, file in enumerate(files)]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["a/img_007.nii.gz", "img_007.nii.gz", "img_007", "IMG_007", "IMG-7", "img 7", "a\\img_007.nii.gz", "./a/img_007",
+     "/a/img_007.NII.GZ", "img_007.png", " img_007 ", "data/x/a/img_007.nii.gz"],
+)  # fmt: skip
+def test_a_key_names_a_file_as_people_write_it(key: str) -> None:
+    found = match([key], cases("a/img_007.nii.gz", "a/img_070.nii.gz", "b/img_0071.nii.gz"))
+    assert found.cases == {key: (0,)}
+
+
+def test_exact_forms_come_before_loose_ones() -> None:
+    found = match(["7", "007"], cases("7.png", "007.png"))
+    assert found.cases == {"7": (0,), "007": (1,)}
+    found = match(["A.png"], cases("a.png", "A.png"))
+    assert found.cases == {"A.png": (1,)}
+
+
+def test_what_fits_two_is_told_and_not_guessed() -> None:
+    found = match(["1"], cases("a/1.png", "b/1.png"), "stem")
+    assert not found.cases and found.ambiguous == {"1": ("1", "1")}
+    found = match(["07"], cases("7.png", "007.png"))
+    assert not found.cases and "07" in found.ambiguous
+    found = match(["7", "07"], cases("007.png", "12.png"))
+    assert not found.cases and set(found.ambiguous) == {"7", "07"}
+
+
+def test_a_loose_form_takes_nothing_from_an_exact_one() -> None:
+    found = match(["train/1.png", "test/1.png"], cases("test/1.png", "test/2.png"))
+    assert found.cases == {"test/1.png": (0,)} and found.unknown == ["train/1.png"]
+
+
+def test_a_table_of_patients_names_all_their_images() -> None:
+    named = cases("p1/a.png", "p1/b.png", "p2/a.png", patient=["p1", "p1", "p2"])
+    assert match(["P1", "P2", "P3"], named).cases == {"P1": (0, 1), "P2": (2,)}
+    found = match(["p1", "p2"], named, "folder")
+    assert found.cases == {"p1": (0, 1), "p2": (2,)} and found.names == "folder"
+
+
+def test_bids_subjects_and_other_prefixes() -> None:
+    named = cases("sub-01/x.nii", "sub-02/x.nii", subject=["01", "02"])
+    assert match(["sub-01", "sub-02"], named).cases == {"sub-01": (0,), "sub-02": (1,)}
+    assert match(["I2511", "I2512"], cases("2511.pt", "2512.pt")).cases == {"I2511": (0,), "I2512": (1,)}
+    # Two words before the number are two names.
+    assert not match(["CN_12"], cases("AD_12.nii")).cases
+
+
+def test_paths_of_another_machine() -> None:
+    named = cases("CT/Stone/Stone- (1).jpg", "CT/Cyst/Cyst- (1).jpg")
+    keys = ["/content/data/CT all/Stone/Stone- (1).jpg", "/content/data/CT all/Cyst/Cyst- (1).jpg"]
+    assert match(keys, named).cases == {keys[0]: (0,), keys[1]: (1,)}
+
+
+def test_paths_of_another_machine_with_names_of_letters_and_numbers() -> None:
+    there = cases("png/1/a1f2.png", "png/1/77b0.png", "png/2/c9d9.png")
+    found = match(["/mnt/x/1/s1/a1f2.dcm", "/mnt/x/1/s1/77b0.dcm", "/mnt/x/2/s2/c9d9.dcm"], there, "path")
+    assert sorted(found.cases.values()) == [(0,), (1,), (2,)]
+
+
+def test_two_suffixes() -> None:
+    named = cases("images/1_IM-0001-4001.dcm.png", "images/1_IM-0001-3001.dcm.png")
+    assert match(["1_IM-0001-4001"], named).cases == {"1_IM-0001-4001": (0,)}
+
+
+def test_a_key_of_several_lines_names_several() -> None:
+    named = cases("c/0.png", "c/1.png", "d/0.png")
+    assert match(["c/0.png\nc/1.png", "d/0.png"], named).cases == {"c/0.png\nc/1.png": (0, 1), "d/0.png": (2,)}
+
+
+def test_the_files_of_one_case_are_no_contradiction() -> None:
+    named = [Named("p1", ("p1/1.png", "p1/2.png"), {}), Named("p2", ("p2/1.png",), {})]
+    assert match(["p1", "p2"], named).cases == {"p1": (0,), "p2": (1,)}
+
+
+def test_auto_takes_what_fits_most() -> None:
+    named = cases(*(f"s{n % 5}_{n}.png" for n in range(20)), number=[str(n) for n in range(20)])
+    assert match([str(n) for n in range(20)], named).names == "number"
+    assert match([f"s{n % 5}_{n}" for n in range(20)], named).names == "path"
+
+
+def test_names_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(ValueError, match="auto, path, name, stem, folder, patient"):
+        match(["1"], cases("a.png", patient=["1"]), "subject")
+
+
+def test_values_of_another_table() -> None:
+    found = match_values(["1", "2", "9"], [["1"], ["1", "2"], []], "links.uid")
+    assert found.cases == {"1": (0, 1), "2": (1,)} and found.unknown == ["9"]
+
+
+WORD = st.text("abAB019_- .", min_size=1, max_size=6).filter(lambda text: text.strip(" .") == text)
+
+
+@given(st.lists(st.tuples(WORD, WORD), min_size=1, max_size=8, unique=True))
+def test_every_whole_path_names_its_own_file(paths: list[tuple[str, str]]) -> None:
+    files = ["/".join(path) + ".png" for path in paths]
+    found = match(files, cases(*files), "path")
+    assert found.cases == {file: (at,) for at, file in enumerate(files)}
+
+
+@given(st.lists(WORD, min_size=1, max_size=8, unique=True), st.lists(WORD, min_size=1, max_size=8, unique=True))
+def test_a_key_never_names_what_looks_different(keys: list[str], names: list[str]) -> None:
+    found = match(keys, cases(*(f"{name}.png" for name in names)), "stem")
+    for key, hits in found.cases.items():
+        plain = "".join(letter for letter in same(key) if letter.isdigit())
+        assert len(hits) == 1 and plain == "".join(one for one in same(names[hits[0]]) if one.isdigit())
+    assert set(found.cases) | set(found.ambiguous) | set(found.unknown) == set(keys)
+
+
+def test_twenty_thousand_keys_take_seconds() -> None:
+    named = cases(*(f"images/{n % 100}/scan_{n:06d}.png" for n in range(20_000)))
+    start = time.monotonic()
+    found = match((f"Scan-{n}" for n in range(20_000)), named)
+    assert len(found.cases) == 20_000 and time.monotonic() - start < 20

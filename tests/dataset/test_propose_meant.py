@@ -1,0 +1,65 @@
+"""Kinds of images that a request names, and masks of which some are drawings of the same structure."""
+
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from propose_files import RANDOM, picture, table, volume
+
+from shared.dataset.propose import propose
+from shared.dataset.propose.meant import chosen
+
+
+@pytest.mark.parametrize(
+    ("target", "values", "found"),
+    [
+        ("segment the liver in the T2-SPIR series", ("T1DUAL", "T2SPIR"), ("T2SPIR",)),
+        ("classify the PA and AP views", ("AP", "L", "PA", "Axial"), ("AP", "PA")),
+        ("the processed scans; the raw MP-RAGE are not wanted", ("MP-RAGE", "Scaled"), ("Scaled",)),
+        ("take the volumes t88_gfc", ("111_t88_gfc", "sbj_111"), ("111_t88_gfc",)),
+        ("classify the pictures", ("native", "processed"), ()),
+        ("T1 and T2", ("T1", "T2"), ()),
+        ("a pa model", ("PA", "AP"), ()),
+    ],
+)
+def test_a_request_names_kinds_of_images(target: str, values: tuple[str, ...], found: tuple[str, ...]) -> None:
+    assert chosen(target, values) == found
+
+
+def test_only_the_kind_of_images_that_is_meant_is_taken(tmp_path: Path) -> None:
+    rows = []
+    for number in range(16):
+        for kind in ("raw", "N3_scaled"):
+            volume(tmp_path / f"{number:03d}_S" / kind / f"I{number:03d}_{kind}.nii.gz")
+        rows.append({"subject": f"{number:03d}_S", "group": ("AD", "CN")[number % 2]})
+    table(tmp_path / "groups.csv", rows)
+    best = propose(tmp_path, "diagnosis", target="AD or CN from the scans N3_scaled")[0]
+    assert best.key == "" and best.coverage.cases == 16 and "N3_scaled" in str(best.rules["images"])
+
+
+def test_a_class_beside_normal_is_no_kind_of_images(tmp_path: Path) -> None:
+    for name in ("normal", "covid", "flu"):
+        for number in range(8):
+            picture(tmp_path / name / f"{name}{number}.png")
+    found = propose(tmp_path, "diagnosis", target="find covid")[0]
+    assert found.coverage.label_names == ("covid", "flu", "normal")
+
+
+def ball(path: Path, shift: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    x, y, z = np.ogrid[:24, :22, :6]
+    voxels = ((x - 9 - shift) ** 2 + (y - 10) ** 2 + 0 * z < 30).astype(np.uint8)
+    nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), path)
+
+
+@pytest.mark.parametrize(("apart", "names"), [(2, 1), (11, 2)])
+def test_masks_that_overlap_are_drawings_of_one_structure(tmp_path: Path, apart: int, names: int) -> None:
+    for number in range(12):
+        (tmp_path / "scans").mkdir(exist_ok=True)
+        voxels = RANDOM.normal(90, 20, (24, 22, 6)).astype(np.float32)
+        nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), tmp_path / f"scans/{number:03d}.nii.gz")
+        for place, name in enumerate(("alpha", "beta")):
+            ball(tmp_path / f"drawn/{name}/{number:03d}.nii.gz", place * apart + number % 2)
+    found = propose(tmp_path, "anomaly_detection", target="segment the lesions")
+    assert len(found[0].coverage.label_names) == names and (found[0].key == "mask") == (names == 1)

@@ -1,0 +1,89 @@
+"""Words of people against words of files, and names for values in small files."""
+
+from pathlib import Path
+
+import pytest
+from propose_files import mask_volume, save_json, table, text, volume
+
+from shared.contracts.rules import Rules
+from shared.dataset.listing import list_files
+from shared.dataset.propose import propose
+from shared.dataset.propose.legend import legends, naming
+from shared.dataset.propose.words import label_likeness, meant
+from shared.dataset.resolve import resolve
+
+
+@pytest.mark.parametrize(
+    ("asked", "values", "found"),
+    [
+        ("left kidney", ("kidney_left", "kidney_right", "liver"), ("kidney_left",)),
+        ("kidneys", ("left kidney", "right kidney", "liver"), ("left kidney", "right kidney")),
+        ("Alzheimer's disease", ("AD", "CN", "MCI"), ("AD",)),
+        ("mild cognitive impairment", ("AD", "CN", "MCI"), ("MCI",)),
+        ("pleural effusion", ("Effusion", "Mass"), ("Effusion",)),
+        ("brain tumour", ("tumor", "normal"), ("tumor",)),
+        ("fracture", ("AD", "CN"), ()),
+    ],
+)
+def test_words_mean_values(asked: str, values: tuple[str, ...], found: tuple[str, ...]) -> None:
+    held, missing = meant((asked,), values)
+    assert held == found and missing == (() if found else (asked,))
+
+
+def test_headers_of_classes_outrank_others() -> None:
+    order = ["diagnosis", "tumor_type", "column_7", "scanner", "sex"]
+    likely = [label_likeness(name) for name in order]
+    assert likely == sorted(likely, reverse=True) and likely[0] > likely[-1]
+
+
+def test_names_of_values_are_read_from_any_small_file(tmp_path: Path) -> None:
+    save_json(tmp_path / "dataset.json", {"labels": {"background": 0, "liver": 1, "tumor": 2}, "numTraining": 3})
+    table(tmp_path / "labels.csv", [{"id": 5, "organ": "spleen"}, {"id": 9, "organ": "colon"}])
+    text(tmp_path / "classes.txt", "dog\ncat\n")
+    text(tmp_path / "ITK.txt", '0 0 0 0 0 0 0 "Clear Label"\n3 255 0 0 0.6 1 1 "edema"\n7 0 255 0 1 1 1 "core"\n')
+    rows = (
+        "Name | Colour | Value",
+        "---|:--:|---",
+        "black background | 0,0,0 | 50",
+        "liver | 9,9,0 | 21",
+        "fat | 1,9,0 | 12",
+    )
+    text(tmp_path / "README.md", "# Masks\n\n" + "\n".join(f"| {row} |" for row in rows))
+    found = legends(list_files(tmp_path))
+    for values, names in (
+        ((1, 2), {1: "liver", 2: "tumor"}),
+        ((5,), {5: "spleen", 9: "colon"}),
+        ((0, 1), {0: "dog", 1: "cat"}),
+        ((3, 7), {3: "edema", 7: "core"}),
+        ((12, 21, 50), {21: "liver", 12: "fat"}),
+    ):
+        legend = naming(found, values)
+        assert legend is not None and dict(legend.values) == names
+    assert naming(found, (4, 77)) is None
+
+
+@pytest.mark.parametrize(
+    ("rare", "names"), [(5, ("structure 1", "structure 2", "structure 5")), (3, ("a1", "b2", "c3"))]
+)
+def test_a_list_of_names_is_counted_by_all_values_not_by_those_of_the_first_masks(
+    tmp_path: Path, rare: int, names: tuple[str, ...]
+) -> None:
+    for number in range(16):
+        volume(tmp_path / f"images/{number:02d}.nii.gz")
+        mask_volume(tmp_path / f"masks/{number:02d}.nii.gz", (1, 2, rare) if number == 11 else (1, 2))
+    save_json(tmp_path / "labels.json", ["a1", "b2", "c3"])
+    assert propose(tmp_path, "organ_segmentation")[0].coverage.label_names == names
+
+
+def test_what_a_legend_calls_background_is_no_structure_and_no_fault(tmp_path: Path) -> None:
+    for number in range(8):
+        volume(tmp_path / f"images/{number:02d}.nii.gz")
+        mask_volume(tmp_path / f"masks/{number:02d}.nii.gz", (1, 2, 7))
+    save_json(tmp_path / "labels.json", {"1": "liver", "2": "spleen", "7": "background"})
+    best = propose(tmp_path, "organ_segmentation")[0]
+    assert best.coverage.label_names == ("liver", "spleen")
+    assert resolve(Rules.model_validate(best.rules), tmp_path).cases[0].masks[0].values == {
+        "nonzero": 0,
+        "1": 1,
+        "2": 2,
+    }

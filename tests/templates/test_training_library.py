@@ -1,0 +1,166 @@
+"""What holds for every template: which checkpoint is taken, what time is left, what a package may hold."""
+
+import json
+import time
+
+import pytest
+import safetensors.torch
+import torch
+
+from shared.training import checkpoints
+from shared.training.callbacks import TimeBudget
+from shared.training.checks import label_problems, split_problems
+from shared.training.package import PackageFacts, checksum_faults, write_package
+from shared.training.progress import ProgressFile, read_progress, write_metrics
+from tests.templates.conftest import modules
+
+FACTS = PackageFacts(
+    task="diagnosis",
+    label_names=("a", "b"),
+    input_text="One INPUT is one image.",
+    input_shape=(1, 8, 8),
+    counts={"train": {"a": 2, "b": 2}, "val": {"a": 1, "b": 1}},
+    metric_name="auc_macro",
+    metrics={"auc_macro": None},
+    model="none",
+    parameters=1,
+    epochs=1,
+    seconds=1,
+    device="CPU",
+)
+
+
+def write_checkpoint(folder, step):
+    path = folder / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    safetensors.torch.save_file({"weight": torch.ones(64)}, path / "model.safetensors")
+    torch.save({"state": {0: torch.ones(64)}}, path / "optimizer.pt")
+    torch.save({"last_epoch": 1}, path / "scheduler.pt")
+    (path / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    return path
+
+
+@pytest.mark.parametrize("fault", ["sentinel", "no optimizer", "torn weights", "empty state", "torn optimizer"])
+def test_a_damaged_checkpoint_is_passed_over_for_an_older_intact_one(tmp_path, fault):
+    write_checkpoint(tmp_path, 9)
+    newest = write_checkpoint(tmp_path, 100)
+    assert checkpoints.pick_checkpoint(tmp_path).path == newest
+    if fault == "sentinel":
+        (newest / checkpoints.SENTINEL).write_text("")
+    elif fault == "no optimizer":
+        (newest / "optimizer.pt").unlink()
+    elif fault == "empty state":
+        (newest / "trainer_state.json").write_text("")
+    else:
+        path = newest / ("model.safetensors" if fault == "torn weights" else "optimizer.pt")
+        path.write_bytes(path.read_bytes()[:-100])
+    picked = checkpoints.pick_checkpoint(tmp_path)
+    assert picked.path == tmp_path / "checkpoint-9"
+    assert [name for name, _ in picked.broken] == ["checkpoint-100"]
+    checkpoints.set_aside(tmp_path, picked)
+    assert checkpoints.pick_checkpoint(tmp_path).broken == ()
+
+
+def test_checkpoints_of_another_training_are_not_taken(tmp_path):
+    first = checkpoints.begin_attempt(tmp_path, "one")
+    write_checkpoint(tmp_path, 5)
+    checkpoints.note_seconds(tmp_path, first, 12.5)
+    again = checkpoints.begin_attempt(tmp_path, "one")
+    assert (again.number, again.seconds) == (2, 12.5)
+    assert checkpoints.pick_checkpoint(tmp_path).path
+    other = checkpoints.begin_attempt(tmp_path, "two")
+    assert (other.number, other.seconds) == (1, 0)
+    assert checkpoints.pick_checkpoint(tmp_path).path is None
+    assert (tmp_path / "previous" / "checkpoint-5" / "optimizer.pt").exists()
+
+
+def test_a_kill_while_checkpoints_are_set_aside_loses_none(tmp_path):
+    checkpoints.begin_attempt(tmp_path, "old")
+    for name in ("checkpoint-1", "checkpoint-2"):
+        (tmp_path / name).mkdir()
+    # As a kill leaves it: one is moved, one is not, the note still names the old training.
+    (tmp_path / "previous.part").mkdir()
+    (tmp_path / "checkpoint-1").rename(tmp_path / "previous.part" / "checkpoint-1")
+    assert checkpoints.begin_attempt(tmp_path, "new").number == 1
+    assert {path.name for path in (tmp_path / "previous").iterdir()} == {"checkpoint-1", "checkpoint-2"}
+    # Or all are moved and the note is not written yet.
+    (tmp_path / "run.json").write_text(json.dumps({"fingerprint": "old", "attempts": 1, "seconds": 0.0}))
+    checkpoints.begin_attempt(tmp_path, "new")
+    assert {path.name for path in (tmp_path / "previous").iterdir()} == {"checkpoint-1", "checkpoint-2"}
+
+
+def test_a_training_progresses_with_steps_or_time_whichever_is_further():
+    free = TimeBudget(None, time.monotonic())
+    assert free.progressed(10, 100) == 0.1 and free.progressed(100, 100) == free.progressed(101, 100) == 1
+    late = TimeBudget(100, time.monotonic() - 99)
+    late.lead = 0
+    assert late.progressed(10, 100) > 0.98 and late.remaining() < 1.1
+    resumed = TimeBudget(100, time.monotonic(), spent=95)
+    assert 9 < resumed.remaining() <= 10
+
+
+@pytest.mark.parametrize("template", ["diagnosis", "report_generation"])
+def test_the_rate_warms_up_and_falls(template):
+    rate = modules(template, "train").train.rate
+    assert rate(0) == 0.02 and rate(0.1) == pytest.approx(1, abs=0.01) and rate(1) < 0.01
+    assert rate(0.05) < rate(0.1) > rate(0.5) > rate(0.9)
+
+
+def test_a_torn_progress_line_costs_only_itself(tmp_path):
+    path = tmp_path / "progress.jsonl"
+    path.write_text('{"epoch": 1}\n{"epo')
+    ProgressFile(path).write(epoch=2, loss=float("nan"))
+    assert read_progress(path) == [{"epoch": 1}, {"epoch": 2}]
+    with pytest.raises(ValueError, match="no field epohc"):
+        ProgressFile(path).write(epohc=3)
+
+
+def test_metrics_hold_no_nan_and_name_their_metric(tmp_path):
+    given = {"epochs": 1, "seconds": 1.0, "samples": {"val": 2}, "device": "CPU", "parameters": 1}
+    write_metrics(tmp_path / "metrics.json", metrics={"auc_macro": float("nan")}, metric_name="auc_macro", **given)
+    assert json.loads((tmp_path / "metrics.json").read_text())["metric"] is None
+    with pytest.raises(ValueError, match="lacks accuracy"):
+        write_metrics(tmp_path / "metrics.json", metrics={}, metric_name="accuracy", **given)
+
+
+def test_package_replaces_a_package_and_nothing_else(tmp_path):
+    script = tmp_path / "predict.py"
+    script.write_text("print('predict')\n")
+    folder = tmp_path / "package"
+
+    def write():
+        write_package(
+            folder,
+            code=[script],
+            imports=("numpy",),
+            save_weights=lambda path: path.write_bytes(b"weights"),
+            config={},
+            facts=FACTS,
+        )
+
+    write()
+    write()
+    assert checksum_faults(folder) == []
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["package", "predict.py"]
+    (folder / "config.json").write_text("{} ")
+    assert checksum_faults(folder) == ["config.json is not the file that was packaged"]
+    script.write_text("from shared.training import package\n")
+    with pytest.raises(ValueError, match="must run without it"):
+        write()
+    script.write_text("")
+    (folder / "SHA256SUMS").unlink()
+    with pytest.raises(ValueError, match="no package"):
+        write()
+    assert (folder / "config.json").read_text() == "{} "
+
+
+def test_checks_name_what_is_wrong():
+    rows = [
+        {"sample_id": "1", "patient": "p", "split": "train", "label": "a"},
+        {"sample_id": "2", "patient": "p", "split": "test", "label": "b"},
+    ]
+    texts = [f"{problem.where}: {problem.text}" for problem in split_problems(rows, "index")]
+    assert any("no row with split val" in text for text in texts)
+    assert any("test samples are not for training" in text for text in texts)
+    assert any(text.startswith("patient p: stands on both sides") for text in texts)
+    assert [problem.where for problem in label_problems(rows, ["a"])] == ["2", "label map", "split train"]
