@@ -16,10 +16,9 @@ WRONG = (ConfigError, IndexInvalid, DataProblems, BadImage, NotExportable, FileN
 def exit_code(train: Callable[[], int]) -> int:
     """0 done, 1 the training failed, 2 configuration or data are wrong, 143 stopped by SIGTERM."""
     try:
-        return train()
+        code = train()
     except (*WRONG, TrainingFailed) as error:
         if ranks.first():
             print(error, file=sys.stderr)
-        return 2 if isinstance(error, WRONG) else 1
-    finally:
-        ranks.leave()
+        code = 2 if isinstance(error, WRONG) else 1
+    return ranks.leave(code)

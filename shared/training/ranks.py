@@ -4,6 +4,7 @@ What depends on clocks, signals and files is asked here, so that all do the same
 """
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -32,9 +33,15 @@ def join() -> torch.device:
     return torch.device("cuda", place) if on_gpu else torch.device("cpu")
 
 
-def leave() -> None:
+def leave(code: int) -> int:
+    """Leave the group with this exit code. A process of several ends here: DistributedDataParallel keeps gloo's threads
+    alive, and a normal exit with such threads now and then aborts (torch 2.x, "terminate called")."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def count() -> int:

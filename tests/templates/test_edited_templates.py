@@ -99,7 +99,7 @@ def test_a_classifier_of_ones_own(bench, tmp_path):
             '        image = torch.cat([image, batch["image"][:, 1:]], 1)\n'
             '        return {**batch, "image": 0.9 * image + 0.1 * image[torch.randperm(len(image))]}\n',
         ),
-        ("input_shape=images.whole(how),", "input_shape=(2, *how.input_shape),"),
+        ("input_shape=(how.views * how.channels, *how.input_shape),", "input_shape=(2, *how.input_shape),"),
     )
     edit(
         bench,
