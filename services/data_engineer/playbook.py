@@ -43,7 +43,7 @@ def playbook(brief: Brief) -> Script:
     if claim := claim_of(best.coverage):
         yield (written, submit("declare_infeasible", claim))
     judged = yield (written, submit("submit_dataset", PreparedDataset(rules_path=RULES, notes=tuple(notes))))
-    raise UserError("the rules were not accepted: " + "; ".join(judged.notes))
+    raise DataUnusable("the rules that explain most were not accepted: " + "; ".join(judged.notes), "dataset_lockable")
 
 
 def search(brief: Brief, only: Sequence[str]) -> Generator[tuple[Call, ...], Observation, list[Proposal]]:
@@ -92,7 +92,7 @@ def again(back: WorkReturned) -> Script:
         call(WriteFiles(files={RULES: as_yaml(rules)}, overwrite=True)),
         submit("submit_dataset", PreparedDataset(rules_path=RULES, notes=(note[:500],))),
     )
-    raise UserError("the mended rules were not accepted: " + "; ".join(judged.notes))
+    raise DataUnusable("the mended rules were not accepted: " + "; ".join(judged.notes), "dataset_lockable")
 
 
 def undecided(proposals: Sequence[Proposal], answers: dict[str, str]) -> Question | None:
