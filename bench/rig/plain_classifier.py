@@ -7,6 +7,7 @@ import copy
 import json
 import sys
 import time
+from pathlib import Path
 
 import nibabel
 import numpy as np
@@ -73,7 +74,7 @@ def auc(found: np.ndarray, truth: np.ndarray) -> float:
 
 
 def main() -> None:
-    order = json.load(open(sys.argv[1]))
+    order = json.loads(Path(sys.argv[1]).read_text())
     torch.manual_seed(order["seed"])
     parts = {}
     for part in ("train", "val"):
@@ -102,7 +103,7 @@ def main() -> None:
             best, kept, waited = found, copy.deepcopy(network.state_dict()), 0
     network.load_state_dict(kept)
     tests = torch.stack([load(file) for file in order["tests"]])
-    json.dump({"chances": chances(network, tests).tolist(), "epochs": epoch}, open(sys.argv[2], "w"))
+    Path(sys.argv[2]).write_text(json.dumps({"chances": chances(network, tests).tolist(), "epochs": epoch}))
 
 
 if __name__ == "__main__":
