@@ -3,8 +3,8 @@
     python -m bench.plain_script [REPLICA ...] [--seconds 300] [--size tiny] [--seeds 1] [--set training.patience=0 ...]
 
 Both get the same cases as NIfTI or PNG, the same split by patient (3 train, 1 val, 2 test of six) and the same seconds,
-one after the other. The plain script is a residual network from scratch in one file (`bench/rig/plain_classifier.py`): crop
-or pad to one shape, flips, shifts and brightness in the batch, AdamW under a one-cycle rate, early stopping on the
+one after the other. The plain script is a residual network from scratch in one file (`bench/rig/plain_classifier.py`):
+crop or pad to one shape, flips, shifts and brightness in the batch, AdamW under a one-cycle rate, early stopping on the
 validation part. A line a replica and seed: macro AUC on the test part of both, and epochs. Exit code 1 where the mean
 of a replica is more than 0.02 below the plain script's.
 """
