@@ -62,8 +62,8 @@ def _show(told: Erasure) -> None:
 
 def _overwrite() -> None:
     """Have the embedded store write its files anew without what was removed."""
-    memory = Home(Settings().home.absolute()).recall()
-    if memory:
+    home = Home(Settings().home.absolute())
+    if memory := home.recall():
         from shared.embedded.s3 import vacuum
 
-        vacuum(memory.ports["master"])
+        vacuum(home.s3, memory.ports["master"])

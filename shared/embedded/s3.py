@@ -10,6 +10,7 @@ import secrets
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ from shared.errors import M3Error, ServerUnfit, UserError
 from shared.store.rights import RIGHTS
 
 HOST = "127.0.0.1"
+_PAIR = "grpc"
 _QUIET = 8
 """Looks, a second apart, at which nothing is left to remove: the server learns of removals every five seconds."""
 STOP_SECONDS = 1.0
@@ -243,14 +245,17 @@ def wait_ready(endpoint: str, keys: S3Keys, seconds: float, process: "subprocess
     raise ServerUnfit(f"the S3 server at {endpoint} did not answer a signed request within {seconds:g} s ({problem}).")
 
 
-def vacuum(master: int, seconds: float = 60.0) -> bool:
-    """Have the server write its files anew without what was removed; `master` is that port of it. Blocks until its
-    bytes are gone, but not longer than `seconds`; then False, and the server goes on by itself."""
-    address, deadline, quiet = f"http://{HOST}:{master}/vol", time.monotonic() + seconds, 0
+def vacuum(folder: Path, master: int, seconds: float = 60.0) -> bool:
+    """Have the server of `folder` write its files anew without what was removed; `master` is that port of it. Blocks
+    until its bytes are gone, but not longer than `seconds`; then False, and the server goes on by itself."""
+    address, deadline, quiet = f"https://{HOST}:{master}/vol", time.monotonic() + seconds, 0
+    known = ssl.create_default_context(cafile=str(folder / f"{_PAIR}.crt"))
+    known.load_cert_chain(folder / f"{_PAIR}.crt", folder / f"{_PAIR}.key")
     while quiet < _QUIET and time.monotonic() < deadline:
         with suppress(OSError, ValueError):
-            urllib.request.urlopen(f"{address}/vacuum?garbageThreshold=0.000001", timeout=seconds).close()
-            with urllib.request.urlopen(f"{address}/status", timeout=5) as answer:
+            whole = f"{address}/vacuum?garbageThreshold=0.000001"
+            urllib.request.urlopen(whole, timeout=seconds, context=known).close()
+            with urllib.request.urlopen(f"{address}/status", timeout=5, context=known) as answer:
                 quiet = 0 if re.search(rb'"DeletedByteCount":[1-9]', answer.read()) else quiet + 1
         time.sleep(1)
     return quiet == _QUIET
@@ -264,12 +269,14 @@ def remove_sockets(ports: S3Ports) -> None:
 
 
 def _security(folder: Path) -> str:
-    """Keys that sign the tokens of the HTTP ports, and one certificate that all parts show each other on gRPC."""
+    """Keys that sign the tokens of the HTTP ports, and one certificate that all parts show each other on gRPC. The
+    master knows no tokens and would remove a bucket for anybody: its HTTP port wants the certificate too."""
     tokens = ("jwt.signing", "jwt.signing.read", "jwt.filer_signing", "jwt.filer_signing.read")
-    certificate, key = write_key_pair(folder, "grpc")
-    pair = f"cert = {json.dumps(str(certificate))}\nkey = {json.dumps(str(key))}\n"
+    certificate, key = (json.dumps(str(path)) for path in write_key_pair(folder, _PAIR))
+    pair = f"cert = {certificate}\nkey = {key}\n"
     return (
         "".join(f'[{name}]\nkey = "{secrets.token_hex(24)}"\n' for name in tokens)
-        + f"[grpc]\nca = {json.dumps(str(certificate))}\n"
+        + f"[https.master]\n{pair}ca = {certificate}\n"
+        + f"[grpc]\nca = {certificate}\n"
         + "".join(f"[grpc.{part}]\n{pair}" for part in ("master", "volume", "filer", "s3", "client"))
     )

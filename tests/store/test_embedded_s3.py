@@ -1,5 +1,7 @@
 """The S3 server of the embedded default."""
 
+import http.client
+import io
 import os
 import socket
 import ssl
@@ -10,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from minio import Minio
 from pydantic import SecretStr
 
 from shared.contracts.base import Service
-from shared.embedded.s3 import S3Keys, S3Ports, S3Server, identities, start_s3, wait_ready
+from shared.embedded.s3 import S3Keys, S3Ports, S3Server, identities, start_s3, vacuum, wait_ready
 from shared.errors import ServerUnfit, UserError
 from shared.settings import Settings
 from shared.store import Store
@@ -115,6 +118,28 @@ def test_the_admin_sockets_want_the_servers_own_certificate(s3_server: S3Server)
             link.sendall(preface)
             while link.recv(1024):
                 pass
+
+
+def test_nobody_without_the_servers_certificate_removes_a_bucket(tmp_path: Path) -> None:
+    server = start_s3(tmp_path)
+    try:
+        store = Minio(
+            server.endpoint.removeprefix("http://"), server.access_key, server.secret_key.get_secret_value(),
+            secure=False, region="us-east-1",
+        )  # fmt: skip
+        store.make_bucket("kept")
+        store.put_object("kept", "a", io.BytesIO(b"a" * 10_000), 10_000)
+        stranger = ssl.create_default_context()
+        stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+        for scheme in ("http", "https"):
+            with pytest.raises((OSError, http.client.HTTPException)):
+                address = f"{scheme}://127.0.0.1:{server.ports.master}/col/delete?collection=kept"
+                urllib.request.urlopen(address, timeout=10, context=stranger if scheme == "https" else None)
+        assert store.get_object("kept", "a").read() == b"a" * 10_000
+        assert vacuum(tmp_path, server.ports.master, 20)
+        assert store.get_object("kept", "a").read() == b"a" * 10_000
+    finally:
+        server.stop()
 
 
 def _answer(link: socket.socket) -> bytes:
