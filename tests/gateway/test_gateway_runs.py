@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from services.command.live import RunView
 from services.gateway.items import Item
-from services.gateway.live import RunView
 from services.gateway.summary import summary
 from shared.bus import Bus
 from shared.contracts.base import Ref, Spent
