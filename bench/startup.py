@@ -59,7 +59,7 @@ def _measure(settings: Settings, home: Home) -> list[tuple[str, float, float, st
 
 def _up(settings: Settings) -> tuple[float, System]:
     """The command as a person gives it, interpreter start included."""
-    command = [sys.executable, "-m", "services.gateway.cli", "up"]
+    command = [sys.executable, "-m", "services.command.cli", "up"]
     began = time.monotonic()
     subprocess.run(
         command, env=dict(os.environ) | {"M3_HOME": str(settings.home)}, stdout=subprocess.DEVNULL, check=True

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from services.gateway import live
-from services.gateway.cli import fetch_run
+from services.command import live
+from services.command.cli import fetch_run
+from services.command.guard import guard
+from services.command.package import predict_alone
+from services.command.verify import verify
 from services.gateway.client import Gateway
-from services.gateway.guard import guard
-from services.gateway.package import predict_alone
 from services.gateway.summary import duration, summary
-from services.gateway.verify import verify
 from shared.contracts.cards import parse_card
 from shared.contracts.runs import Budget
 from shared.embedded.home import Home

@@ -8,7 +8,7 @@ import yaml
 from services.model_trainer.remedies import Changes, Config, edits, remedy
 from shared.agent.brief import Brief
 from shared.agent.calls import call, submit, text_of
-from shared.agent.returning import faulty_samples, hand_back
+from shared.agent.returning import bad_samples, hand_back
 from shared.contracts.tools import ReadFiles, StartTraining
 from shared.contracts.training import FinishedTraining
 from shared.contracts.transcript import Call, Observation
@@ -42,7 +42,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
             judged = yield (submit("submit_training", answer),)
             causes.append("package: " + "; ".join(judged.notes))
             break
-        if samples := faulty_samples(told):
+        if samples := bad_samples(ended):
             judged = yield (hand_back(samples, "the training refuses its data"),)
             raise UserError(
                 f"{len(samples)} samples cannot be trained on ({next(iter(samples.values()))}), and the Data "

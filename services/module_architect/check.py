@@ -3,6 +3,7 @@
 from shared.agent.brief import Brief
 from shared.agent.role import Facts
 from shared.contracts.modules import AssembledModule
+from shared.training.checks import DataProblems, Problem
 
 
 def check_module(answer: AssembledModule, facts: Facts, brief: Brief) -> list[str]:
@@ -11,9 +12,7 @@ def check_module(answer: AssembledModule, facts: Facts, brief: Brief) -> list[st
     problems = [str(error) for error in errors] if isinstance(errors, list) else []
     bad = facts.get("bad_samples")
     if isinstance(bad, dict) and bad:
-        # In the words of a training that refuses its data, so that they can be handed back.
-        lines = [f"- {name}: {wrong}" for name, wrong in bad.items()]
-        problems.append("\n".join([f"{len(bad)} problem(s) in the data:", *lines]))
+        problems.append(str(DataProblems([Problem(name, str(wrong)) for name, wrong in bad.items()])))
     batches = facts.get("batches")
     batches = batches if isinstance(batches, dict) else {}
     for split in ("train", "val"):

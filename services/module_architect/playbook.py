@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.agent.brief import Brief
 from shared.agent.calls import call, set_keys, submit, text_of
-from shared.agent.returning import faulty_samples, hand_back
+from shared.agent.returning import bad_samples, hand_back
 from shared.contracts.base import TaskKind
 from shared.contracts.modules import AssembledModule
 from shared.contracts.tools import CopyFiles, ReadFiles, WriteFiles
@@ -49,7 +49,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     if name != "config.yaml":
         edits = [call(WriteFiles(files={"config.yaml": config}, overwrite=True))]
     judged = yield (*edits, submit("submit_module", fit.module))
-    if samples := faulty_samples("\n".join(judged.notes)):
+    if samples := bad_samples(judged):
         judged = yield (hand_back(samples, "the module cannot be fed"),)
         raise UserError(
             f"{len(samples)} samples cannot be used ({next(iter(samples.values()))}), and the Data Engineer could not "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from services.scorer.lock.left_out import left_by_rules
 from shared.contracts.cases import CaseTable
 from shared.contracts.data import DatasetFacts
 from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
@@ -54,7 +55,7 @@ def residual(table: CaseTable, facts: DatasetFacts, words: str, locks: int, test
     not know which cases are tested and has to speak of all; of a split that came with the dataset, of the `test` cases.
     """
     cases, classes = len(table.cases), max(2, len(facts.label_names))
-    gone = facts.left_out.get("left out by the rules for other reasons", 0) + sum(map(len, table.left_out.values()))
+    gone = left_by_rules(table.coverage) + sum(map(len, table.left_out.values()))
     ways = math.lgamma(cases + gone + 1) - math.lgamma(cases + 1) - math.lgamma(gone + 1)
     bits = {"left out": ways / math.log(2), "names": _names(facts, words)}
     if table.by_script:

@@ -30,7 +30,7 @@ from shared.contracts.data import DatasetLocked, DatasetPrepared, SealedSplit
 from shared.contracts.erasure import Tombstone
 from shared.contracts.runs import MAX_RETURNS, RoleFailed, TaskPlan, WorkReturned
 from shared.contracts.scoring import Gate, RunScored
-from shared.contracts.state import RunState
+from shared.contracts.state import RunState, order_for, out_of_turn
 from shared.contracts.training import JobFinished, JobKind, JobSpec, JobStarted, TrainingFinished
 from shared.store import Store
 
@@ -68,7 +68,7 @@ class Scorer:
 
     async def _prepared(self, event: DatasetPrepared) -> None:
         state = await self.bus.state(event.run_id)
-        if not _to_lock(state, event):
+        if not _asked(state, event):
             return
         plan = state.planned.plan if state.planned else None
         if plan and event.coverage.task != plan.task:
@@ -94,7 +94,7 @@ class Scorer:
     async def _taken_in(self, event: JobFinished) -> None:
         state = await self.bus.state(event.run_id)
         prepared = state.prepared
-        if not prepared or not _to_lock(state, prepared) or event.job_id != job_id("intake", prepared):
+        if not prepared or not _asked(state, prepared) or event.job_id != job_id("intake", prepared):
             return
         if event.outcome != "ok":
             await self._job_failed(event, prepared)
@@ -125,11 +125,11 @@ class Scorer:
             patients=made.patients,
             facts=made.sealed.facts,
         )
-        await self.bus.append(locked, unless=lambda now: not _to_lock(now, prepared))
+        await self.bus.append(locked, unless=lambda now: not _asked(now, prepared))
 
     async def _trained(self, event: TrainingFinished) -> None:
         state = await self.bus.state(event.run_id)
-        if not _to_score(state, event) or state.locked is None:
+        if not _asked(state, event) or state.locked is None:
             return
         package = package_of_this_lock((one for _, one in await self.bus.events(event.run_id)), event)
         if not package.passed:
@@ -156,7 +156,7 @@ class Scorer:
     async def _predicted(self, event: JobFinished) -> None:
         state = await self.bus.state(event.run_id)
         trained = state.trained
-        if not trained or not _to_score(state, trained) or event.job_id != job_id("predict", trained):
+        if not trained or not _asked(state, trained) or event.job_id != job_id("predict", trained):
             return
         await self._score(event, state, trained, await asyncio.to_thread(self._answers, event))
 
@@ -179,7 +179,7 @@ class Scorer:
             rests_on=found.rests_on,
             details=await self._put("packages", details),
         )
-        await self.bus.append(scored, unless=lambda now: not _to_score(now, trained))
+        await self.bus.append(scored, unless=lambda now: not _asked(now, trained))
         log.info("run %s scored: %s", state.run_id, found.verdict.level)
 
     async def _scored(self, state: RunState, trained: TrainingFinished, answers: bytes | Gate) -> Score:
@@ -218,7 +218,7 @@ class Scorer:
         """What could not be handled after all deliveries ends the run instead of leaving it hanging."""
         reason = f"the scorer could not handle {event.kind}: {type(error).__name__}: {error}"
         failed = RoleFailed.make(run_id=event.run_id, sender="scorer", cause=event, end="crashed", reason=reason[:2000])
-        await self.bus.append(failed, unless=lambda now: not now.live or now.stage != "scorer")
+        await self.bus.append(failed, unless=lambda now: not now.live or out_of_turn(now, failed))
 
     def _table(self, taken_in: JobFinished) -> CaseTable:
         return CaseTable.model_validate_json(self.store.get_bytes(taken_in.outputs["cases"]))
@@ -272,7 +272,7 @@ class Scorer:
         returned = WorkReturned.make(
             run_id=event.run_id, sender="scorer", cause=event, target=target, reason=reason, evidence=evidence
         )
-        await self.bus.append(returned, unless=lambda now: not _to_lock(now, prepared))
+        await self.bus.append(returned, unless=lambda now: not _asked(now, prepared))
 
     async def _fail(self, event: Event, prepared: DatasetPrepared, *, gate: str | None, reason: str) -> None:
         failed = RoleFailed.make(
@@ -283,7 +283,7 @@ class Scorer:
             gate=gate,
             reason=reason,
         )
-        await self.bus.append(failed, unless=lambda now: not _to_lock(now, prepared))
+        await self.bus.append(failed, unless=lambda now: not _asked(now, prepared))
 
 
 def job_id(kind: JobKind, asked_for: Event) -> str:
@@ -329,12 +329,6 @@ def _other_task(task: TaskKind, plan: TaskPlan) -> tuple[str, dict[str, JsonValu
     return reason, {"task": task}
 
 
-def _to_lock(state: RunState, prepared: DatasetPrepared) -> bool:
-    """Is this preparation the newest, and still to be locked?"""
-    newest = state.prepared is not None and state.prepared.event_id == prepared.event_id
-    return state.live and newest and state.locked is None and not state.awaiting_approval
-
-
-def _to_score(state: RunState, trained: TrainingFinished) -> bool:
-    newest = state.trained is not None and state.trained.event_id == trained.event_id
-    return state.live and newest and state.locked is not None and state.scored is None and not state.awaiting_approval
+def _asked(state: RunState, fact: DatasetPrepared | TrainingFinished) -> bool:
+    """Is this preparation, or training, what the run wants locked, or scored, now?"""
+    return order_for("scorer", state) == fact.event_id

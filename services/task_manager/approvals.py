@@ -1,6 +1,8 @@
 """What a person is asked before a run goes on from its plan, its split or its score."""
 
+from shared.contracts.base import Event
 from shared.contracts.data import DatasetLocked
+from shared.contracts.flow import STAGES
 from shared.contracts.questions import NO, YES, Option, Point, Question, QuestionAsked, approve
 from shared.contracts.runs import TaskPlanned
 from shared.contracts.scoring import RunScored
@@ -9,7 +11,7 @@ from shared.contracts.state import RunState
 
 def approval(state: RunState, point: Point) -> QuestionAsked:
     """Caused by what is to be approved, so that another plan, split or score is another question."""
-    fact = {"plan": state.planned, "split": state.locked, "release": state.scored}[point]
+    fact = next(state.fact(stage) for stage in STAGES if stage.approval == point)
     question = Question(
         key=approve(point),
         text=_text(fact)[:4000],
@@ -21,7 +23,7 @@ def approval(state: RunState, point: Point) -> QuestionAsked:
     )
 
 
-def _text(fact: TaskPlanned | DatasetLocked | RunScored | None) -> str:
+def _text(fact: Event | None) -> str:
     match fact:
         case TaskPlanned():
             plan = fact.plan
@@ -36,5 +38,5 @@ def _text(fact: TaskPlanned | DatasetLocked | RunScored | None) -> str:
         case RunScored(metric=metric):
             figures = f", {metric.name} {metric.value:.3f} ({metric.low:.3f} to {metric.high:.3f})" if metric else ""
             return f"May this package be handed out? Its level is {fact.level}{figures}"
-        case None:
+        case _:
             raise ValueError("a point that was not reached is not approved")

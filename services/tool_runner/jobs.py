@@ -28,6 +28,7 @@ from services.tool_runner.predictions import collect
 from services.tool_runner.sandbox import Finished, Level, Mount, find_gpus, remove_tree, run
 from services.tool_runner.seeds import area_for, seed_for
 from services.tool_runner.training import (
+    bad_samples,
     evidence,
     follow,
     known_failure,
@@ -187,6 +188,7 @@ class Jobs:
         end = await self._outcome(done, spec)
         metrics, tiers = read_json(workspace, "metrics.json"), evidence(read_json(workspace, "tiers.json"))
         end["metrics"] = metrics | ({"tiers": tiers} if tiers else {})
+        end["bad_samples"] = bad_samples(read_json(workspace, "problems.json"))
         known = known_failure(done, workspace / "progress.jsonl", since, metrics)
         if done.outcome == "ok":
             package = workspace / "package"

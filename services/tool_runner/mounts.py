@@ -15,6 +15,7 @@ from services.tool_runner.archives import unpacked
 from services.tool_runner.sandbox import Mount
 from services.tool_runner.views import materialise_view
 from shared.contracts.base import Service
+from shared.contracts.flow import stage_of
 from shared.contracts.runs import DataCard, End
 from shared.contracts.state import RunState
 from shared.errors import DataUnusable, UserError
@@ -55,9 +56,10 @@ class Mounts:
 
     async def for_role(self, role: Service, state: RunState) -> Mounted:
         """Task Manager: nothing. Data Engineer: the raw dataset. Later roles: templates and the training view."""
-        if role == "data_engineer":
+        area = stage_of(role).area
+        if area == "data":
             return Mounted(data=await self.dataset(state))
-        if role in ("module_architect", "model_trainer") and state.locked:
+        if area == "build" and state.locked:
             view = await materialise_view(state.locked.view, self._store, self._settings.home)
             return Mounted(data=view, templates=TEMPLATES)
         return Mounted()

@@ -26,9 +26,9 @@ from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
 from shared import telemetry
 from shared.contracts.erasure import Sweep
+from shared.contracts.flow import stage_of
 from shared.contracts.pictures import RenderCases
 from shared.contracts.tools import (
-    AREA_OF_ROLE,
     MAX_RESULT_CHARS,
     PROBES,
     TOOLS,
@@ -75,7 +75,7 @@ class Runner:
             return await self._pictures(call)
         if call.tool == ProfileDataset.tool and call.role in ("gateway", "task_manager"):
             return await self._profile(call)
-        if call.role not in AREA_OF_ROLE or (call.tool not in TOOLS and call.tool not in PROBES):
+        if not stage_of(call.role).area or (call.tool not in TOOLS and call.tool not in PROBES):
             return _refuse(call, f"{call.role} may not call {call.tool}")
         state = await self.bus.state(call.run_id)
         if not state.live:

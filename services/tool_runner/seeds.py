@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from services.tool_runner.mounts import Mounted
 from services.tool_runner.sandbox import find_gpus
 from services.tool_runner.views import write_build_seed
-from shared.contracts.base import AgentName
+from shared.contracts.base import Service
 from shared.contracts.data import ViewManifest
+from shared.contracts.flow import stage_of
 from shared.contracts.state import RunState
-from shared.contracts.tools import AREA_OF_ROLE
 
 if TYPE_CHECKING:
     from shared.service import Context
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 Seed = Callable[[Path], Awaitable[None]]
 
 
-def area_for(role: AgentName, state: RunState) -> str:
+def area_for(role: Service, state: RunState) -> str:
     """Name of the role's workspace. A new lock starts a new build workspace: nothing that was trained under the old
     split, and no index of it, is carried over."""
-    area = AREA_OF_ROLE[role]
+    area = stage_of(role).area
     return f"build-{state.locks}" if area == "build" and state.locks > 1 else area
 
 

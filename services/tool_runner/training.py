@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 60.0
 """How often the workspace is stored: another machine that takes the job over goes on from what it finds there."""
-RESULTS = ("package", "metrics.json", "tiers.json")
+RESULTS = ("package", "metrics.json", "tiers.json", "problems.json")
 TAIL = 6000
 """Characters of a failed job's output that its end carries."""
 LOOKED_AT = 1 << 16
@@ -38,6 +38,8 @@ LINES = 100
 """Of progress, told at a time."""
 TIERS = 8
 """Of the evidence of a training, tiers that are kept."""
+BAD_SAMPLES = 100
+"""Of the samples that a training refused, those that are told."""
 
 
 async def follow(bus: Bus, spec: JobSpec, path: Path) -> None:
@@ -133,9 +135,19 @@ def evidence(found: Mapping[str, Any]) -> list[dict[str, Any]]:
         if isinstance(tier, dict):
             numbers = {key: value for key, value in tier.items() if isinstance(value, int | float)}
             figures = {str(key)[:40]: value for key, value in numbers.items() if abs(value) < 1e15}
-            words = {key: " ".join(shown(str(tier.get(key, ""))).split())[:300] for key in ("tier", "text")}
+            words = {key: _line(tier.get(key, ""), 300) for key in ("tier", "text")}
             kept.append(dict(list(figures.items())[:20]) | words)
     return kept
+
+
+def bad_samples(found: Mapping[str, Any]) -> dict[str, str]:
+    """The samples that a training refused, of its problems.json: plain text, bounded."""
+    some = list(found.items())[:BAD_SAMPLES]
+    return {_line(name, 200): _line(wrong, 300) for name, wrong in some}
+
+
+def _line(text: object, characters: int) -> str:
+    return " ".join(shown(str(text)).split())[:characters]
 
 
 def _read(path: Path, offset: int) -> bytes:

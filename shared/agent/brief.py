@@ -31,25 +31,6 @@ class Brief(Contract):
     """Wall time that one training job may take."""
 
 
-def order_for(role: AgentName, state: RunState) -> str | None:
-    """event_id that asks `role` to work now, or None when the baton is elsewhere. Pure: any wake-up may call it."""
-    if not state.live or state.question or state.awaiting_approval or state.requested is None:
-        return None
-    if state.resumed:
-        return state.resumed.order if state.resumed.role == role else None
-    if state.handed_back and state.handed_back.target == role:
-        return state.handed_back.event_id
-    match role:
-        case "task_manager":
-            return None if state.planned else state.requested.event_id
-        case "data_engineer":
-            return state.planned.event_id if state.planned and not state.prepared else None
-        case "module_architect":
-            return state.locked.event_id if state.locked and not state.assembled else None
-        case "model_trainer":
-            return state.assembled.event_id if state.assembled and not state.trained else None
-
-
 def make_brief(
     role: AgentName, order: str, state: RunState, cards: tuple[DataCard, ...], train_seconds: float
 ) -> Brief:

@@ -10,8 +10,9 @@ from pydantic import JsonValue
 
 from shared.agent.brief import Brief
 from shared.agent.role import Facts, Probe, Role
+from shared.contracts.flow import ASKS
 from shared.contracts.state import RunState
-from shared.contracts.tools import CLASS_OF_ROLE, StartTraining, ToolArgs, ToolCall, ToolResult
+from shared.contracts.tools import StartTraining, ToolArgs, ToolCall, ToolResult
 from shared.contracts.training import JobSpec
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import DataUnusable, ToolBroken
@@ -31,7 +32,7 @@ class Desk:
         self.bus = bus
         self.role = role
         self.brief = brief
-        self.tool_class = CLASS_OF_ROLE[role.name]
+        self.tool_class = ASKS[role.name][0]
         self.entries: list[Turn | Observation] = []
         self._head = 0
 

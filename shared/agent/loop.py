@@ -123,7 +123,9 @@ async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
             )
             break
         notes += problems
-        results[position] = _refused(desk, turn, position, "not accepted:\n- " + "\n- ".join(problems))
+        refused = _refused(desk, turn, position, "not accepted:\n- " + "\n- ".join(problems))
+        bad = {name: fact for name, fact in facts.items() if name == "bad_samples" and fact}
+        results[position] = refused.model_copy(update={"data": bad})
     if not turn.calls:
         notes.append("You asked for no tool. Work goes on with tools and ends with a submission.")
     notes += nudge(desk.segment)

@@ -1,6 +1,6 @@
 """Handing work back to an earlier role: one submission that the later roles share."""
 
-import re
+from collections.abc import Mapping
 
 from shared.agent.brief import Brief
 from shared.agent.calls import submit
@@ -8,7 +8,7 @@ from shared.agent.role import Facts, Submission
 from shared.contracts.base import AGENTS, AgentName, Event, Spent
 from shared.contracts.runs import MAX_RETURNS, ReturnedWork, WorkReturned
 from shared.contracts.state import RunState
-from shared.contracts.transcript import Call
+from shared.contracts.transcript import Call, Observation
 
 
 def return_work(sender: AgentName) -> Submission:
@@ -38,18 +38,14 @@ def return_work(sender: AgentName) -> Submission:
     return Submission(tool="return_work", answer=ReturnedWork, check=check, event=event)
 
 
-def faulty_samples(told: str) -> dict[str, str]:
-    """Sample -> what is wrong with it, from the words of a training that refused its data; empty for other words.
-
-    The form is that of shared.training.checks.DataProblems: a headline, then a line `- <sample>: <what>` each.
-    """
-    _, headline, rest = told.partition("problem(s) in the data")
-    if not headline:
-        return {}
-    return dict(re.findall(r"^- (.+?): (.+)$", rest, re.MULTILINE))
+def bad_samples(seen: Observation) -> dict[str, str]:
+    """Sample -> what is wrong with it, as the end of a training or the probe of a refused submission tells."""
+    told = (seen.event or {}, *(result.data for result in seen.results))
+    found = next((one["bad_samples"] for one in told if one.get("bad_samples")), {})
+    return {name: str(wrong) for name, wrong in found.items()} if isinstance(found, dict) else {}
 
 
-def hand_back(samples: dict[str, str], whose: str) -> Call:
+def hand_back(samples: Mapping[str, str], whose: str) -> Call:
     """The call that gives samples to the Data Engineer; `whose` begins the sentence: "the training refuses"."""
     name, wrong = next(iter(samples.items()))
     reason = f"{whose}: {len(samples)} samples, such as {name}: {wrong}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from shared.agent.asking import ask_for_budget
-from shared.agent.brief import make_brief, order_for
+from shared.agent.brief import make_brief
 from shared.agent.cards import current_cards
 from shared.agent.desk import Desk
 from shared.agent.loop import GaveUp, OutOfBudget, run_agent, spent_in
@@ -16,7 +16,7 @@ from shared.agent.role import Role
 from shared.contracts.base import Event
 from shared.contracts.questions import END, QuestionAsked
 from shared.contracts.runs import RoleFailed
-from shared.contracts.state import RunState
+from shared.contracts.state import RunState, order_for, out_of_turn
 from shared.errors import DataUnusable, M3Error, ReplayMismatch, ToolBroken, UserError
 from shared.models import make_core
 
@@ -92,35 +92,19 @@ class AgentService:
             end = "out_of_budget"
         elif isinstance(error, DataUnusable):
             end, gate = "failed_gate", error.gate
-        await self.bus.append(
-            RoleFailed.make(
-                run_id=desk.brief.run_id,
-                sender=self.role.name,
-                cause=order,
-                end=end,
-                gate=gate,
-                reason=f"{self.role.name}: {error}",
-                spent=spent_in(desk),
-            ),
-            unless=self._no_say,
+        await self._failed(
+            desk.brief.run_id, order, end=end, gate=gate, reason=f"{self.role.name}: {error}", spent=spent_in(desk)
         )
 
     async def dead(self, event: Event, error: BaseException) -> None:
         """What could not be handled after all deliveries ends the run instead of leaving it hanging."""
-        await self.bus.append(
-            RoleFailed.make(
-                run_id=event.run_id,
-                sender=self.role.name,
-                cause=event,
-                end="crashed",
-                reason=f"{self.role.name} could not handle {event.kind}: {type(error).__name__}: {error}",
-            ),
-            unless=self._no_say,
-        )
+        reason = f"{self.role.name} could not handle {event.kind}: {type(error).__name__}: {error}"
+        await self._failed(event.run_id, event, end="crashed", reason=reason)
 
-    def _no_say(self, now: RunState) -> bool:
-        """Whether the run goes on without this role; then its failure is none of the run's."""
-        return not now.live or now.stage != self.role.name
+    async def _failed(self, run_id: str, cause: Event | str, **fields: Any) -> None:
+        failed = RoleFailed.make(run_id=run_id, sender=self.role.name, cause=cause, **fields)
+        # Where the run goes on without this role, its failure is none of the run's.
+        await self.bus.append(failed, unless=lambda now: not now.live or out_of_turn(now, failed))
 
 
 async def run_role(role: Role, context: Context) -> None:

@@ -16,10 +16,11 @@ from shared import telemetry
 from shared.bus.connection import EXPECTED_SUBJECT, GIVE_UP_SECONDS, Connection, lost_race
 from shared.bus.consume import RETRY_DELAYS, Consumer, Delivery, Policy, Unreadable
 from shared.bus.part import Part, readable
-from shared.bus.streams import ERASED, EVENTS, KEEPER, kv_stream, kv_subject
+from shared.bus.streams import ERASED, EVENTS, kv_stream, kv_subject
 from shared.contracts.base import Event
 from shared.contracts.erasure import Tombstone
 from shared.contracts.events import read_event
+from shared.contracts.flow import KEEPER
 from shared.contracts.runs import DataCard, RunFinished, RunSummary
 from shared.contracts.state import RunState, fold
 from shared.errors import Conflict, NotFound, ServerUnfit, Unavailable
@@ -184,7 +185,7 @@ class RunLog(Part):
             event = read(delivery)
             if delivery.sequence not in (await self._fresh(event.run_id)).passed_over:
                 await handler(event)
-            elif durable == KEEPER:
+            elif durable == KEEPER.name:
                 raise Unreadable(f"{event.kind} is not for {event.sender} to say now")
 
         async def dead(delivery: Delivery, error: BaseException) -> None:

@@ -1,15 +1,15 @@
 """What each service may say and hear on NATS: its own subjects, and no transcript or result of another role.
 
-One table for every way of running: the embedded server's users are made from it, and `python -m shared.bus --users`
-prints it for the configuration of another server. Who may read a stream may read all of it, which is why transcripts
-and results have a stream a role. All services read EVENTS, whose facts name a test sample where the scorer hands a
-dataset back; no core is shown these but that of the role that has to mend it (`shared.agent.brief`).
+What it may say follows from the stages of a run (`shared.contracts.flow`). The embedded server's users are made from
+these rights, and `python -m shared.bus --users` prints them for another server's configuration. Who may read a stream
+may read all of it, which is why transcripts and results have a stream a role. All services read EVENTS, whose facts
+name a test sample where the scorer hands a dataset back; no core is shown these but that of the role that has to mend
+it (`shared.agent.brief`).
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
 
 from shared.bus.connection import inbox_of
 from shared.bus.streams import (
@@ -23,7 +23,6 @@ from shared.bus.streams import (
     INTAKE,
     TOOLS,
     WORKSPACES,
-    Durable,
     kv_stream,
     kv_subject,
     results_bucket,
@@ -31,20 +30,8 @@ from shared.bus.streams import (
     turn_subject,
     turns_stream,
 )
-from shared.contracts.base import AGENTS, AgentName, Service
-from shared.contracts.events import SAYS
-from shared.contracts.tools import ToolClass
-
-ASKS: Mapping[Service, tuple[ToolClass, ...]] = {
-    "gateway": ("data",),
-    "task_manager": ("data",),
-    "data_engineer": ("data",),
-    "module_architect": ("build",),
-    "model_trainer": ("build", "train"),
-    "scorer": ("data", "train"),
-    "tool_runner": ("intake",),
-}
-"""Of which class a service may ask a runner for work. Only runners of `data` and `intake` mount raw datasets."""
+from shared.contracts.base import AGENTS, Service
+from shared.contracts.flow import ASKS, SAYS
 
 
 @dataclass(frozen=True)
@@ -56,9 +43,9 @@ class Rights:
 
 
 def rights(service: Service) -> Rights:
-    own = [durable for durable in DURABLES if _owner(durable) == service]
+    own = [durable for durable in DURABLES if durable.service == service]
     says = ["fence.>", *(f"evt.*.{service}.{kind}.*" for kind in SAYS[service])]
-    says += [tool_subject(kind, service, "*", "*") for kind in ASKS.get(service, ())]
+    says += [tool_subject(kind, service, "*", "*") for kind in ASKS[service]]
     for durable in own:
         says += [
             f"$JS.API.CONSUMER.MSG.NEXT.{durable.stream}.{durable.name}",
@@ -107,9 +94,3 @@ def users(operator: tuple[str, str], passwords: Mapping[Service, str]) -> str:
         entries.append({"user": service, "password": secret, "permissions": allowed})  # type: ignore[dict-item]
     # The server's configuration language is a superset of JSON.
     return f"authorization {json.dumps({'users': entries}, indent=1)}\n"
-
-
-def _owner(durable: Durable) -> Service:
-    if durable.stream == TOOLS:
-        return "tool_runner"
-    return "task_manager" if durable.name == "keeper" else cast(AgentName, durable.name)

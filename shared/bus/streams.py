@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import get_args
 
 from nats.js import JetStreamContext
 from nats.js.api import (
@@ -17,7 +18,10 @@ from nats.js.api import (
 from nats.js.errors import APIError
 
 from shared.bus.connection import Connection
-from shared.contracts.base import AGENTS
+from shared.contracts.base import AGENTS, Event, Service
+from shared.contracts.flow import STAGES, answered_by
+from shared.contracts.questions import QuestionAnswered, QuestionAsked
+from shared.contracts.tools import ToolClass
 from shared.errors import ServerUnfit, Unavailable
 
 EVENTS, LOG, TOOLS, DLQ, ADVISORIES, FENCE = "EVENTS", "LOG", "TOOLS", "DLQ", "ADVISORIES", "FENCE"
@@ -54,32 +58,27 @@ class Durable:
 
     stream: str
     name: str
+    service: Service
     filters: tuple[str, ...]
 
 
-_ANSWERED = "evt.*.*.QuestionAnswered.all"
-"""Wakes every role: who asked goes on, and after an approval whoever comes next."""
+def _filters(consumer: str) -> tuple[str, ...]:
+    """What wakes it: facts that begin its stages, whatever is addressed to it, and answers where it asks persons, since
+    after an approval whoever comes next goes on."""
+    own = [stage for stage in STAGES if stage.name == consumer]
+    begins = {stage.wakes: answered_by(stage.wakes) for stage in own if stage.wakes}
+    if Event in begins:
+        return ("evt.>",)
+    subjects = [f"evt.*.{before.service}.{kind.__name__}.all" for kind, before in begins.items() if before]
+    answers = [f"evt.*.*.{QuestionAnswered.__name__}.all" for stage in own if QuestionAsked in stage.also]
+    return (*subjects, f"evt.*.*.*.{consumer}", *answers)
 
-KEEPER = "keeper"
-"""The one consumer that hears every event."""
+
+_WOKEN = {stage.name: stage.service for stage in STAGES if stage.wakes}
 
 DURABLES: tuple[Durable, ...] = (
-    Durable(EVENTS, "task_manager", ("evt.*.gateway.RunRequested.all", "evt.*.*.*.task_manager", _ANSWERED)),
-    Durable(EVENTS, "data_engineer", ("evt.*.task_manager.TaskPlanned.all", "evt.*.*.*.data_engineer", _ANSWERED)),
-    Durable(
-        EVENTS,
-        "scorer",
-        ("evt.*.data_engineer.DatasetPrepared.all", "evt.*.model_trainer.TrainingFinished.all", "evt.*.*.*.scorer"),
-    ),
-    Durable(EVENTS, "module_architect", ("evt.*.scorer.DatasetLocked.all", "evt.*.*.*.module_architect", _ANSWERED)),
-    Durable(
-        EVENTS, "model_trainer", ("evt.*.module_architect.ModuleAssembled.all", "evt.*.*.*.model_trainer", _ANSWERED)
-    ),
-    Durable(EVENTS, KEEPER, ("evt.>",)),
-    Durable(TOOLS, "data", ("tool.data.>",)),
-    Durable(TOOLS, "build", ("tool.build.>",)),
-    Durable(TOOLS, "train", ("tool.train.>",)),
-    Durable(TOOLS, "intake", ("tool.intake.>",)),
+    *(Durable(EVENTS, name, service, _filters(name)) for name, service in _WOKEN.items()),
+    *(Durable(TOOLS, kind, "tool_runner", (f"tool.{kind}.>",)) for kind in get_args(ToolClass)),
 )
 
 

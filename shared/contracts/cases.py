@@ -71,6 +71,11 @@ class CaseSpec(Contract):
     """That tables tell; headers are read later."""
 
 
+Lossless = Literal["untargeted", "unmasked", "no_image"]
+"""What may be left out without a loss: cases not asked for, or without a class or report; images without a mask, for
+which there is no case; files that are no image of a case (`shared.dataset.reasons`)."""
+
+
 class Coverage(Contract):
     """What rules make of a dataset: the answer of `try_rules`, and what the lock's report says of them."""
 
@@ -95,6 +100,8 @@ class Coverage(Contract):
     channels: tuple[str, ...] = ()
     left_out: dict[str, int] = {}
     """Reason, with its remedy -> how many files, rows or cases."""
+    lossless: dict[Lossless, int] = {}
+    """Of `left_out`, how many were to be expected."""
     left_out_examples: dict[str, tuple[str, ...]] = {}
     conflicts: tuple[str, ...] = ()
     """Contradictions of rules and data: two ids for one file, a file in two cases, a patient on two sides."""

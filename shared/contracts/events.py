@@ -1,11 +1,10 @@
 """All events by name, and how to read one off the wire."""
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from shared.contracts.base import MAX_MESSAGE_BYTES, Event, Service
+from shared.contracts.base import MAX_MESSAGE_BYTES, Event
 from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.modules import ModuleAssembled
 from shared.contracts.questions import QuestionAnswered, QuestionAsked
@@ -42,18 +41,6 @@ AnyEvent = Annotated[
     | JobFinished,
     Field(discriminator="kind"),
 ]
-
-SAYS: Mapping[Service, tuple[str, ...]] = {
-    "gateway": ("RunRequested", "DatasetAdded", "CancelRequested", "QuestionAnswered"),
-    # The keeper runs in its service: it ends runs, asks for approvals and answers with defaults.
-    "task_manager": ("TaskPlanned", "RunFinished", "Infeasible", "RoleFailed", "QuestionAsked", "QuestionAnswered"),
-    "data_engineer": ("DatasetPrepared", "Infeasible", "WorkReturned", "RoleFailed", "QuestionAsked"),
-    "module_architect": ("ModuleAssembled", "Infeasible", "WorkReturned", "RoleFailed", "QuestionAsked"),
-    "model_trainer": ("TrainingFinished", "Infeasible", "WorkReturned", "RoleFailed", "QuestionAsked"),
-    "tool_runner": ("JobStarted", "JobFinished"),
-    "scorer": ("DatasetLocked", "RunScored", "WorkReturned", "RoleFailed"),
-}
-"""Which facts are whose to say; the server refuses all others (`shared.bus.rights`)."""
 
 _adapter: TypeAdapter[Event] = TypeAdapter(AnyEvent)
 

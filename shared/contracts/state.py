@@ -6,6 +6,7 @@ from pydantic import Field
 
 from shared.contracts.base import AGENTS, AgentName, Contract, Event, Ref, RunId, Service, Spent
 from shared.contracts.data import DatasetLocked, DatasetPrepared
+from shared.contracts.flow import KEEPER, STAGES, Stage, answered_by, stage_of
 from shared.contracts.modules import ModuleAssembled
 from shared.contracts.questions import DATASET, MORE, YES, Point, QuestionAnswered, QuestionAsked, approve, more
 from shared.contracts.runs import (
@@ -95,26 +96,22 @@ class RunState(Contract):
             return "waiting_for_answer"
         return "running"
 
+    def fact(self, stage: Stage) -> Event | None:
+        """The answer of a stage, if it has one."""
+        found: Event | None = getattr(self, stage.fact)
+        return found
+
+    @property
+    def open_stage(self) -> Stage | None:
+        """The stage that the run is in; None when it is over or waits for a person."""
+        if self.finished or self.question:
+            return None
+        return KEEPER if self.awaiting_approval else next(one for one in STAGES if not self.fact(one))
+
     @property
     def stage(self) -> Service | None:
         """Who holds the baton; None when the run is over or waits for a person."""
-        if self.finished or self.question or not self.requested:
-            return None
-        if self.awaiting_approval:
-            return "task_manager"
-        if not self.planned:
-            return "task_manager"
-        if not self.prepared:
-            return "data_engineer"
-        if not self.locked:
-            return "scorer"
-        if not self.assembled:
-            return "module_architect"
-        if not self.trained:
-            return "model_trainer"
-        if not self.scored:
-            return "scorer"
-        return "task_manager"
+        return self.open_stage.service if self.requested and self.open_stage else None
 
     @property
     def live(self) -> bool:
@@ -132,7 +129,8 @@ class RunState(Contract):
     def reached(self) -> dict[Point, str]:
         """Point -> event_id of the plan, the lock or the score worth a release that stands there now."""
         worth = self.scored if self.scored and self.scored.level in ("valid", "useful") else None
-        facts: dict[Point, Event | None] = {"plan": self.planned, "split": self.locked, "release": worth}
+        facts = {one.approval: self.fact(one) for one in STAGES if one.approval}
+        facts["release"] = worth
         return {point: fact.event_id for point, fact in facts.items() if fact}
 
     @property
@@ -176,34 +174,33 @@ def fold(run_id: str, events: Iterable[tuple[int, Event | None]], start: RunStat
     return state
 
 
+def order_for(service: Service, state: RunState) -> str | None:
+    """event_id that asks a service to take its stage now, or None when the baton is elsewhere. Pure: any wake-up may
+    call it."""
+    stage = state.open_stage
+    before = answered_by(stage.wakes) if stage and stage.wakes else None
+    if not state.live or stage is None or before is None or stage.service != service:
+        return None
+    if state.resumed and state.resumed.role == service:
+        return state.resumed.order
+    if state.handed_back and state.handed_back.target == service:
+        return state.handed_back.event_id
+    begun = state.fact(before)
+    return begun.event_id if begun else None
+
+
 def out_of_turn(state: RunState, event: Event) -> bool:
-    """Whether `event` comes from a service that has no say in the run as it stands: a role or the scorer has one while
-    it holds the baton, the keeper (the Task Manager's service) until the run is over, the gateway asks for a run once.
-    """
-    match event.sender:
-        case "gateway":
-            return isinstance(event, RunRequested) and state.requested is not None
-        case "tool_runner":
-            return False
-        case "task_manager" if isinstance(event, RunFinished | QuestionAnswered):
-            return state.finished is not None
-        case "task_manager" if isinstance(event, QuestionAsked):
-            return state.finished is not None or state.question is not None
-        case _:
-            return state.stage != event.sender
+    """Whether `event` comes from a service that has no say in the run as it stands (`Stage.answer`, `Stage.speaks`)."""
+    kind, stage = type(event), answered_by(type(event))
+    if stage and stage is not KEEPER:
+        return state.open_stage is not stage or stage.service != event.sender
+    if event.sender == KEEPER.service and kind in (KEEPER.answer, *KEEPER.also):
+        return state.finished is not None or (kind is QuestionAsked and state.question is not None)
+    return stage_of(event.sender).speaks == "in turn" and state.stage != event.sender
 
 
 def _mark(event: Event) -> str:
     return f"{event.sender} {event.event_id}"
-
-
-_FORGETS: dict[str, tuple[str, ...]] = {
-    # Work handed back, or done again, makes what came after it void.
-    "data_engineer": ("prepared", "locked", "assembled", "trained", "scored"),
-    "module_architect": ("assembled", "trained", "scored"),
-    "task_manager": ("planned", "prepared", "locked", "assembled", "trained", "scored"),
-    "model_trainer": ("trained", "scored"),
-}
 
 
 def _step(state: RunState, sequence: int, event: Event) -> RunState:
@@ -221,36 +218,21 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
     spent = getattr(event, "spent", None)
     if isinstance(spent, Spent) and not isinstance(event, RunFinished):
         update["spent"] = state.spent + spent
+    if stage := answered_by(type(event)):
+        update |= {stage.fact: event, "resumed": None, "handed_back": None}
     match event:
         case RunRequested():
-            update |= {"requested": event, "budget": event.budget}
-        case TaskPlanned():
-            update |= {"planned": event, "resumed": None, "handed_back": None}
+            update |= {"budget": event.budget}
         case QuestionAsked():
             update |= {"question": event, "askers": state.askers | {event.question.key: event.sender}}
         case QuestionAnswered():
             update |= _answered(state, event)
         case DatasetAdded() if state.wants_dataset:
             update |= {"question": None, "resumed": Resumed(role="task_manager", order=event.event_id)}
-        case DatasetPrepared():
-            update |= {
-                "prepared": event,
-                "resumed": None,
-                "handed_back": None,
-                "locked": None,
-                "assembled": None,
-                "trained": None,
-                "scored": None,
-            }
         case DatasetLocked():
-            update |= {"locked": event, "sealed": event.sealed, "locks": event.locks}
-            update |= {"assembled": None, "trained": None, "scored": None}
-        case ModuleAssembled():
-            update |= {"assembled": event, "resumed": None, "handed_back": None, "trained": None, "scored": None}
-        case TrainingFinished():
-            update |= {"trained": event, "resumed": None, "handed_back": None, "scored": None}
+            update |= {"sealed": event.sealed, "locks": event.locks}
         case RunScored():
-            update |= {"scored": event, "scorings": event.scorings}
+            update |= {"scorings": event.scorings}
         case Infeasible():
             update |= {"infeasible": event}
         case RoleFailed():
@@ -261,7 +243,8 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
             pair = f"{event.sender}>{event.target}"
             update |= {"returned": state.returned | {pair: state.returned.get(pair, 0) + 1}, "handed_back": event}
             update["resumed"] = None
-            update |= {name: None for name in _FORGETS[event.target]}
+            first = STAGES.index(stage_of(event.target))
+            update |= {stage.fact: None for stage in STAGES[first:] if stage.fact}
         case JobStarted():
             update |= {"jobs": state.jobs | {event.job_id: event}}
         case JobFinished():
@@ -269,8 +252,6 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
                 "jobs": {job: started for job, started in state.jobs.items() if job != event.job_id},
                 "jobs_done": state.jobs_done | {event.job_id: event},
             }
-        case RunFinished():
-            update |= {"finished": event}
     return state.model_copy(update=update)
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from shared.contracts.base import AgentName, Contract, Ref, RunId, Service, TaskKind, Token
+from shared.contracts.base import Contract, Ref, RunId, Service, TaskKind, Token
 from shared.contracts.runs import DataCard
 
 ToolClass = Literal["data", "build", "train", "intake"]
@@ -248,19 +248,3 @@ class ToolResult(Contract):
     seconds: float = 0.0
     isolation: str = ""
     """`bwrap`, `landlock`, `none`, or empty where nothing was executed."""
-
-
-CLASS_OF_ROLE: dict[AgentName, ToolClass] = {
-    "task_manager": "data",
-    "data_engineer": "data",
-    "module_architect": "build",
-    "model_trainer": "build",
-}
-
-AREA_OF_ROLE: dict[AgentName, str] = {
-    "task_manager": "plan",
-    "data_engineer": "data",
-    "module_architect": "build",
-    "model_trainer": "build",
-}
-"""Workspace of a role: the Module Architect's is handed on to the Model Trainer, the Data Engineer's to nobody."""

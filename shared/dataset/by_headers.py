@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from shared.contracts.rules import Rules
 from shared.dataset.inside import Taken
+from shared.dataset.reasons import Expected
 from shared.dataset.series import common, headers
 
 if TYPE_CHECKING:
     from shared.dataset.gather import Account
 
 NO_SERIES = "file without a DICOM series: leave it out of the pattern, or use another `case`"
-NO_IMAGE_OBJECT = "DICOM object that marks or describes images: nothing to do"
+NO_IMAGE_OBJECT = Expected("DICOM object that marks or describes images: nothing to do", "no_image")
 _OTHER_OBJECTS = {"SEG", "RTSTRUCT", "RTDOSE", "RTPLAN", "SR", "PR", "KO", "REG", "DOC"}
 HEADER = "header."
 """Before a DICOM keyword, where `case` or `names` of a table mean one."""

@@ -10,6 +10,7 @@ from shared.contracts.cases import CaseSpec, Coverage
 from shared.contracts.rules import Rules
 from shared.dataset.gather import Account
 from shared.dataset.listing import Listing
+from shared.dataset.reasons import lossless
 from shared.dataset.structures import Masks
 from shared.dataset.targets import Patients
 from shared.imaging.order import natural
@@ -52,6 +53,7 @@ def cover(
         splits=dict(sorted(Counter(case.split for case in cases if case.split is not None).items())),
         channels=_channels(rules),
         left_out={_short(reason): len(names) for reason, names in most},
+        lossless=lossless({reason: len(names) for reason, names in most}),
         left_out_examples={_short(reason): tuple(map(_short, names[:_SHOWN])) for reason, names in most},
         conflicts=tuple(map(_short, _bounded(conflicts))),
         problems=tuple(map(_short, [*account.problems, *_problems(rules, cases, people, values)])),

@@ -15,13 +15,17 @@ from shared.dataset.inside import Taken, images_in, inner_fields
 from shared.dataset.keys import Named
 from shared.dataset.listing import Listing
 from shared.dataset.patterns import Compiled, PatternError
+from shared.dataset.reasons import Expected
 from shared.imaging.formats import refusal
 from shared.imaging.headers import BadImage
 from shared.imaging.order import natural_key
 
 NO_RULE = "image that no rule takes: add a pattern to `images`, or one to `exclude`"
 _NUMBERS = re.compile(r"\d+")
-OTHER_KIND = "image of another kind than those of the cases, by its name: nothing to do, or add a pattern to `images`"
+OTHER_KIND = Expected(
+    "image of another kind than those of the cases, by its name: nothing to do, or add a pattern to `images`",
+    "no_image",
+)
 ONE_CHANNEL = "case without all channels: add the files that are missing, or take the channel out of `images`"
 SEVERAL_FILES = "case with several files of one channel: name more fields in `case`, or make the pattern narrower"
 UNEVEN_VIEWS = "case with more views of one channel than of another: add the files that are missing"

@@ -13,12 +13,15 @@ from shared.dataset.cells import nearest
 from shared.dataset.gather import Account, Found, RulesError, compiled, joined
 from shared.dataset.inside import filled
 from shared.dataset.listing import Listing
+from shared.dataset.reasons import Expected
 from shared.dataset.sources import Sources
 from shared.imaging.order import natural_key
 
-NO_MASK = "image without a mask: add its mask, or set `missing: empty` where no mask means that nothing is there"
+NO_MASK = Expected(
+    "image without a mask: add its mask, or set `missing: empty` where no mask means that nothing is there", "unmasked"
+)
 SOME_SLICES = "case with masks of some of its slices only: add the others, empty ones where nothing is marked"
-NO_IMAGE = "mask without its image: add the image, or nothing to do"
+NO_IMAGE = Expected("mask without its image: add the image, or nothing to do", "no_image")
 OF_FILES = frozenset({"file", "palette", "array", "dicom_seg", "rtstruct"})
 """Kinds whose `files` are images themselves, so that they are no images of a case."""
 _FIELD = re.compile(r"\{(\w+)\}")

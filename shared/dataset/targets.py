@@ -10,13 +10,15 @@ from shared.dataset.cells import comparable, mark, nearest
 from shared.dataset.documents import headed
 from shared.dataset.gather import Account, Found, RulesError, joined
 from shared.dataset.keys import same
+from shared.dataset.reasons import Expected
 from shared.dataset.sources import Sources
 from shared.imaging.order import natural
 
 LONGEST_TEXT = 20_000
 NO_PATIENT = "case without a patient: fill in who it is, or name another source of patients"
-NO_LABEL = "case without a class: fill it in, or leave the file out"
-NO_TEXT = "case without a report: add its report, or leave the image out"
+NO_LABEL = Expected("case without a class: fill it in, or leave the file out", "untargeted")
+NO_TEXT = Expected("case without a report: add its report, or leave the image out", "untargeted")
+NOT_ASKED = Expected("case of a class that was not asked for (`only`): nothing to do", "untargeted")
 NO_SECTION = "report without the section that is asked for: name another one, or none"
 LONG_TEXT = f"report of more than {LONGEST_TEXT} characters: shorten it"
 NO_SIDE = "case that the dataset's split puts nowhere: add its value to `split`, or leave it out"
@@ -91,6 +93,10 @@ def _merged(some: Sequence[str], mapping: Mapping[str, str | None]) -> tuple[str
     return tuple(some)
 
 
+def not_taken(name: str) -> Expected:
+    return Expected(f"class {name!r} that the rules leave out: nothing to do", "untargeted")
+
+
 def _named(
     text: str | None, mapping: Mapping[str, str | None], written: dict[str, str], case: Found, account: Account
 ) -> str | None:
@@ -104,7 +110,7 @@ def _named(
         return None
     name = mapping[comparable(text)]
     if name is None:
-        account.leave(f"class {text!r} that the rules leave out: nothing to do", case.key)
+        account.leave(not_taken(text), case.key)
     return name
 
 
@@ -115,7 +121,7 @@ def _only(
     kept: list[Label] = []
     for name, case in zip(named, found, strict=True):
         if name is not None and chosen and same(name) not in chosen:
-            account.leave("case of a class that was not asked for (`only`): nothing to do", case.key)
+            account.leave(NOT_ASKED, case.key)
             name = None
         kept.append(name)
     return kept
@@ -187,7 +193,7 @@ def _one_hot(rule: LabelRule, found: Sequence[Found], sources: Sources, account:
             account.leave(f"case of which {which} marked: correct the table, or set `several: true`", case.key)
             kept.append(None)
         elif chosen and same(held[0]) not in chosen:
-            account.leave("case of a class that was not asked for (`only`): nothing to do", case.key)
+            account.leave(NOT_ASKED, case.key)
             kept.append(None)
         else:
             kept.append(held[0])
@@ -219,7 +225,7 @@ def texts(rule: TextRule, found: Sequence[Found], sources: Sources, account: Acc
             kept.append(None)
             continue
         text = "\n\n".join(values[0].strip() for values in some if values and values[0].strip())
-        reason = NO_TEXT if not text else None
+        reason: str | None = NO_TEXT if not text else None
         if text and rule.section:
             text = _section(text, rule.section)
             reason = NO_SECTION if not text else None

@@ -1,4 +1,4 @@
-"""What is looked at before a training starts: all of it at once, with sample ids, and nothing is written."""
+"""What is looked at before a training starts: all of it at once, with sample ids, and nothing is written yet."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 from shared.training.index import labels_of, several_labels
 
 Row = Mapping[str, Any]
-_SHOWN = 20
+_SHOWN, _TOLD = 20, 100
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,11 @@ class DataProblems(Exception):
             "\n".join([f"{len(self.problems)} problem(s) in the data; nothing was trained:", *lines])
             + (f"\n... and {more} more" if more > 0 else "")
         )
+
+    @property
+    def by_name(self) -> dict[str, str]:
+        """Sample, or what the whole is called -> what is wrong with it; the first hundred."""
+        return {problem.where: problem.text for problem in self.problems[:_TOLD]}
 
 
 class TrainingFailed(Exception):

@@ -1,7 +1,9 @@
-"""How a template's train.py ends: what is raised becomes words on stderr and an exit code."""
+"""How a template's train.py ends: what is raised becomes words on stderr and an exit code, refused data a file, too."""
 
+import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from shared.imaging.volume import BadImage
 from shared.training import ranks
@@ -10,6 +12,8 @@ from shared.training.configfile import ConfigError
 from shared.training.imports import NotExportable
 from shared.training.index import IndexInvalid
 
+REFUSED = Path("problems.json")
+"""What a training that refuses its data says of each sample, or of the whole by its name."""
 WRONG = (ConfigError, IndexInvalid, DataProblems, BadImage, NotExportable, FileNotFoundError)
 
 
@@ -20,5 +24,7 @@ def exit_code(train: Callable[[], int]) -> int:
     except (*WRONG, TrainingFailed) as error:
         if ranks.first():
             print(error, file=sys.stderr)
+            if isinstance(error, DataProblems):
+                REFUSED.write_text(json.dumps(error.by_name))
         code = 2 if isinstance(error, WRONG) else 1
     return ranks.leave(code)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.agent.brief import Brief, make_brief, order_for
+from shared.agent.brief import Brief, make_brief
 from shared.agent.calls import call, submit
 from shared.agent.core import Decision
 from shared.agent.desk import Desk
@@ -18,7 +18,7 @@ from shared.agent.stuck import hopeless, nudge
 from shared.bus import Bus
 from shared.contracts.base import Event, Spent, new_run_id
 from shared.contracts.runs import Budget, DataCard, Infeasibility, Infeasible, RunRequested, TaskPlan, TaskPlanned
-from shared.contracts.state import RunState
+from shared.contracts.state import RunState, order_for
 from shared.contracts.tools import ReadFiles, RunScript, StartTraining, ToolCall, ToolResult
 from shared.contracts.training import JobFinished, JobSpec
 from shared.contracts.transcript import Call, Observation, Turn

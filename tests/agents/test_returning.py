@@ -1,29 +1,29 @@
 """Handing work back: who may, to whom, how often, and what a refused training says about its samples."""
 
+from collections.abc import Callable, Generator
+
 import pytest
 
 from services.model_trainer.playbook import playbook as train
 from services.model_trainer.role import ROLE as TRAINER
+from services.module_architect.playbook import playbook as assemble
 from services.module_architect.role import ROLE as ARCHITECT
-from shared.agent.returning import faulty_samples, return_work
+from shared.agent.returning import return_work
 from shared.contracts.base import Spent
 from shared.contracts.runs import MAX_RETURNS, ReturnedWork
 from shared.contracts.state import RunState, fold
+from shared.contracts.tools import ToolResult
+from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
-from shared.training.checks import DataProblems, Problem
 from tests.agents.test_trainer_playbooks import CONFIG, brief, ended, read, seen
 from tests.cases import told_until
 
-TOLD = str(DataProblems([Problem("a/b 1.nii.gz", "12 values are NaN or infinite"), Problem("c", "cannot be read")]))
+Playing = Generator[tuple[Call, ...], Observation, None]
+BAD = {"a/b 1.nii.gz": "12 values are NaN or infinite", "c": "cannot be read"}
 
 
 def returned(target: str) -> ReturnedWork:
     return ReturnedWork(target=target, reason="r", evidence={"samples": {"a": "NaN"}})
-
-
-def test_a_refused_training_names_its_samples() -> None:
-    assert faulty_samples(TOLD) == {"a/b 1.nii.gz": "12 values are NaN or infinite", "c": "cannot be read"}
-    assert faulty_samples("Traceback\n- nothing: of that kind") == {}
 
 
 def test_only_a_role_before_ones_own_can_be_given_work() -> None:
@@ -52,12 +52,30 @@ def test_the_later_roles_can_hand_back(role) -> None:
     assert role.submission("return_work") is not None
 
 
-def test_the_playbook_hands_samples_back_that_no_setting_can_mend() -> None:
+def of_a_training() -> tuple[Playing, Observation]:
     script = train(brief("model_trainer"))
     next(script)
     script.send(seen(read(**{"config.yaml": CONFIG})))
-    (call,) = script.send(ended("failed", f"train ended failed, exit code 2, 3 s, bwrap\n{TOLD}"))
+    end = ended("failed", "train ended failed, exit code 2")
+    return script, end.model_copy(update={"event": {**(end.event or {}), "bad_samples": BAD}})
+
+
+def of_a_probe() -> tuple[Playing, Observation]:
+    script = assemble(brief("module_architect"))
+    next(script)
+    copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
+    script.send(seen(copied, read(**{"config.yaml": CONFIG, "environment.json": "{}"})))
+    refused = ToolResult(call_id="c", tool="submit_module", ok=False, summary="no", data={"bad_samples": BAD})
+    return script, seen(refused)
+
+
+@pytest.mark.parametrize("refused", [of_a_training, of_a_probe])
+def test_the_playbooks_hand_samples_back_that_no_setting_can_mend(
+    refused: Callable[[], tuple[Playing, Observation]],
+) -> None:
+    script, told = refused()
+    (call,) = script.send(told)
     assert call.name == "return_work" and call.arguments["target"] == "data_engineer"
-    assert call.arguments["evidence"] == {"samples": faulty_samples(TOLD)}
-    with pytest.raises(UserError, match="2 samples cannot be trained on"):
+    assert call.arguments["evidence"] == {"samples": BAD}
+    with pytest.raises(UserError, match="2 samples cannot be"):
         script.send(seen(notes=("you have handed work back 2 times",)))

@@ -17,10 +17,11 @@ from shared.bus.rights import rights, users
 from shared.bus.streams import CARDS, EVENTS, TOOLS, kv_stream, kv_subject, results_bucket, tool_subject, turns_stream
 from shared.contracts.base import AGENTS, SERVICES, AgentName, Event, Service, new_run_id
 from shared.contracts.erasure import Tombstone
-from shared.contracts.events import SAYS, AnyEvent
+from shared.contracts.events import AnyEvent
+from shared.contracts.flow import ASKS, SAYS
 from shared.contracts.questions import Question, QuestionAsked
 from shared.contracts.runs import CancelRequested, RoleFailed, RunFinished, RunRequested, WorkReturned
-from shared.contracts.tools import CLASS_OF_ROLE, ToolCall, ToolResult
+from shared.contracts.tools import ToolCall, ToolResult
 from shared.contracts.training import JobSpec, TrainingFinished
 from shared.contracts.transcript import Observation, Turn
 from shared.embedded.nats import NatsHandle, start_nats
@@ -108,7 +109,7 @@ async def test_an_agent_works_with_its_own_rights(connect: Connect, role: AgentN
     async def on_job(job: JobSpec, attempt: int) -> None:
         raise AssertionError("no job was asked for")
 
-    kind = CLASS_OF_ROLE[role]
+    kind = ASKS[role][0]
     serving = asyncio.create_task(runner.serve_tools(kind, on_call, on_job, 1, stop))
     assert (await agent.call(kind, a_call(run_id, role), SECONDS)).summary == "seen"
     stop.set()

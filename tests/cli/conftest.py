@@ -57,7 +57,7 @@ def gateway(own: Settings, environment: dict[str, str]) -> Iterator[None]:
 
 def call(environment: dict[str, str], *arguments: str, code: int = 0) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "services.gateway.cli", *arguments],
+        [sys.executable, "-m", "services.command.cli", *arguments],
         env=environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     told = done.stdout + done.stderr

@@ -30,7 +30,7 @@ class Terminal:
     def __init__(self, environment: dict[str, str], *arguments: str) -> None:
         self.master, slave = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "services.gateway.cli", *arguments],
+            [sys.executable, "-m", "services.command.cli", *arguments],
             env=environment | {"TERM": "xterm", "COLUMNS": "120"}, stdin=slave, stdout=slave, stderr=slave,
             # Whoever runs the tests in the background ignores Ctrl-C; who sits at a terminal does not.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),

@@ -40,7 +40,7 @@ def person(environment: dict[str, str], tmp_path: Path) -> dict[str, str]:
 
 
 def log_in(person: dict[str, str], idp: Provider, name: str, action: str = "authorize") -> tuple[int, str]:
-    argv = [sys.executable, "-u", "-m", "services.gateway.cli", "login"]
+    argv = [sys.executable, "-u", "-m", "services.command.cli", "login"]
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, env=person, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout

@@ -10,10 +10,10 @@ import pytest
 
 from m3bench import replicas
 from m3bench.cards import paths
+from services.command.replay import replay
 from services.gateway.bodies import NewRun
 from services.gateway.client import Gateway
 from services.gateway.feed import Item
-from services.gateway.replay import replay
 from shared.contracts.cards import parse_card
 from shared.contracts.data import SealedSplit
 from shared.contracts.events import decode_event

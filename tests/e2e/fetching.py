@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from services.gateway.cli import fetch_run
+from services.command.cli import fetch_run
 from tests.e2e.conftest import Running
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from services.gateway.live import RunView
+from services.command.live import RunView
 from services.gateway.summary import summary
 from shared.contracts.runs import DataCard, TaskPlanned
 from shared.contracts.state import fold

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from services.gateway.upload import upload
+from services.command.upload import upload
 from shared.bus import Bus
 from shared.contracts.erasure import Tombstone
 from shared.contracts.runs import Budget
@@ -164,7 +164,7 @@ def test_a_forgotten_run_and_dataset_leave_a_tombstone_and_audit_lines(alone: Ru
 
 def command(running: Running, *words: str, given: str = "", code: int = 0) -> str:
     environment = dict(os.environ) | {"M3_HOME": str(running.system.home.root), "COLUMNS": "200"}
-    argv = [sys.executable, "-m", "services.gateway.cli", *words]
+    argv = [sys.executable, "-m", "services.command.cli", *words]
     done = subprocess.run(argv, env=environment, input=given, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout

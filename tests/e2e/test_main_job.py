@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from services.gateway.package import predict_alone
+from services.command.package import predict_alone
+from services.command.verify import verify
 from services.gateway.summary import summary
-from services.gateway.verify import verify
 from shared.contracts.events import decode_event
 from shared.contracts.runs import RunFinished
 from shared.contracts.state import fold

@@ -9,8 +9,8 @@ import pytest
 
 from m3bench import replicas
 from m3bench.cards import paths
-from services.gateway.fetch import whole
-from services.gateway.package import predict_alone
+from services.command.fetch import whole
+from services.command.package import predict_alone
 from services.gateway.summary import summary
 from shared.contracts.events import decode_event
 from shared.contracts.state import RunState, fold

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.gateway.fetch import whole
+from services.command.fetch import whole
 from tests.e2e.conftest import Running
 
 pytestmark = pytest.mark.timeout(1200)

@@ -104,7 +104,7 @@ def _kill_everything(running: Running, watch: Watch) -> int:
 
 
 def _ask_by_command(running: Running, script: Path) -> "subprocess.Popen[str]":
-    argv = [sys.executable, "-m", "services.gateway.cli", "run", REQUEST, "--core", f"scripted:{script}"]
+    argv = [sys.executable, "-m", "services.command.cli", "run", REQUEST, "--core", f"scripted:{script}"]
     environment = {
         "M3_GATEWAY_URL": running.system.settings.gateway_url,
         "M3_HOME": str(running.system.home.root),

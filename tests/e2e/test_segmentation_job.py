@@ -10,7 +10,7 @@ import pytest
 
 from m3bench import replicas
 from m3bench.cards import paths
-from services.gateway.package import predict_alone
+from services.command.package import predict_alone
 from services.gateway.summary import left_out_of, summary
 from shared.contracts.events import decode_event
 from shared.contracts.state import RunState, fold

@@ -11,9 +11,9 @@ import pytest
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 from rich.console import Console
 
+from services.command.live import follow
+from services.command.upload import upload
 from services.gateway.items import Item
-from services.gateway.live import follow
-from services.gateway.upload import upload
 from shared.contracts.questions import QuestionAsked
 from shared.contracts.runs import RunFinished
 from shared.embedded.system import up

@@ -11,13 +11,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from services.command.live import RunView
 from services.gateway.items import Item
-from services.gateway.live import RunView
 from services.gateway.summary import summary
-from shared.agent.brief import order_for
 from shared.bus import Bus
 from shared.contracts.base import Ref, Spent
 from shared.contracts.runs import DataCard, RunFinished, TaskPlan, TaskPlanned, WorkReturned
+from shared.contracts.state import order_for
 from shared.contracts.training import JobFinished, JobProgress, JobStarted, TrainingFinished
 from shared.contracts.transcript import Call, Turn
 from shared.store import Store

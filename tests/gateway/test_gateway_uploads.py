@@ -114,7 +114,7 @@ async def test_the_limits_are_told(http: httpx.AsyncClient, bounded: Settings) -
 
 
 def test_what_changes_while_it_is_sent_is_an_error(tmp_path: Path) -> None:
-    from services.gateway.upload import look
+    from services.command.upload import look
     from shared.errors import UserError
     from shared.store.archive_rules import Limits
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.gateway.package import predict_alone
+from services.command.package import predict_alone
 from shared.errors import ToolBroken, UserError
 from shared.settings import Settings
 

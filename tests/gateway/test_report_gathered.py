@@ -14,7 +14,7 @@ import uvicorn
 from PIL import Image
 from typer.testing import CliRunner
 
-from services.gateway import cli, cli_report
+from services.command import cli, report
 from services.gateway.app import create_app
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
@@ -92,7 +92,7 @@ async def test_the_command_prints_or_writes(door: None, bus: Bus, tmp_path: Path
     assert code == 0 and printed.startswith(f"# Model of run {run_id}")
     code, _ = await command("--output", str(tmp_path / "new" / "told"))
     assert code == 0
-    assert {file.name for file in (tmp_path / "new" / "told").iterdir()} == set(cli_report.FILES.values())
+    assert {file.name for file in (tmp_path / "new" / "told").iterdir()} == set(report.FILES.values())
     refused = await asyncio.to_thread(CliRunner().invoke, cli.app, ["report", run_id, "--format", "all"])
     assert isinstance(refused.exception, UserError) and "--output DIR" in str(refused.exception)
 

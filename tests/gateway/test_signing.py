@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from services.command.verify import Refused, verify
 from services.gateway.app import create_app
 from services.gateway.provenance import CARD, PROVENANCE, SIGNATURE, Provenance
 from services.gateway.signing import PublicKey, Signer, new_key
-from services.gateway.verify import Refused, verify
 from shared.bus import Bus
 from shared.contracts.runs import RunFinished
 from shared.errors import UserError

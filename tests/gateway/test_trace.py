@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
+from services.command.trace_view import plain
 from services.gateway.trace_model import Trace
-from services.gateway.trace_view import plain
 from shared.bus import Bus
 from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.modules import AssembledModule, ModuleAssembled

@@ -12,7 +12,7 @@ import pytest
 from model_endpoints import Anthropic, Endpoint, OpenAI, Protocol, Reply, playing
 
 from services.task_manager.keeper import keep
-from shared.agent.brief import Brief, make_brief, order_for
+from shared.agent.brief import Brief, make_brief
 from shared.agent.core import Core
 from shared.agent.desk import Desk
 from shared.agent.loop import run_agent, spent_in
@@ -22,7 +22,7 @@ from shared.agent.service import AgentService
 from shared.bus import Bus
 from shared.contracts.base import Event, Spent, new_run_id
 from shared.contracts.runs import DataCard, Infeasibility, Infeasible, RunRequested, TaskPlan, TaskPlanned
-from shared.contracts.state import RunState
+from shared.contracts.state import RunState, order_for
 from shared.contracts.tools import ReadFiles, RunScript, StartTraining, ToolCall, ToolResult
 from shared.contracts.training import JobFinished, JobSpec
 from shared.contracts.transcript import Turn

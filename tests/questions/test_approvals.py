@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 
 from services.gateway.identity import user
-from services.scorer.service import _to_lock, _to_score
 from services.task_manager.keeper import keep
-from shared.agent.brief import order_for
 from shared.contracts.base import AGENTS, Event
 from shared.contracts.questions import QuestionAnswered, QuestionAsked
 from shared.contracts.runs import RunFinished, RunRequested, WorkReturned
-from shared.contracts.state import RunState, fold
+from shared.contracts.state import RunState, fold, order_for
 from tests.gateway import reported
 from tests.questions.conftest import Town, asks_for_column, plans
 
@@ -87,10 +85,10 @@ def test_every_point_is_asked_about_and_holds_up_what_comes_after_it() -> None:
         if reach:
             reach()
         if key == "approve-plan":
-            assert run.state.prepared and _to_lock(run.state, run.state.prepared)
+            assert run.state.prepared and order_for("scorer", run.state) == run.state.prepared.event_id
             run.lock()
         elif key == "approve-split":
-            assert run.state.trained and _to_score(run.state, run.state.trained)
+            assert run.state.trained and order_for("scorer", run.state) == run.state.trained.event_id
             run.score()
     end = run.keep()
     assert (

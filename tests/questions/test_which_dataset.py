@@ -8,10 +8,10 @@ from services.gateway.questions import options
 from services.task_manager.check import check_offer, check_plan
 from services.task_manager.playbook import names, playbook
 from shared.agent.asking import check_question
-from shared.agent.brief import Brief, make_brief, order_for
+from shared.agent.brief import Brief, make_brief
 from shared.contracts.questions import Question, QuestionAnswered, QuestionAsked
 from shared.contracts.runs import DataCard, DatasetAdded, RunRequested, TaskPlan, TaskPlanned
-from shared.contracts.state import RunState, fold
+from shared.contracts.state import RunState, fold, order_for
 from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
 from tests.asked import for_dataset

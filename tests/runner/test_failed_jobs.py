@@ -45,6 +45,9 @@ SCENES: dict[str, str] = {
     "json.dump({'tiers': [tier, odd, 'no', *[tier] * 50]}, open('tiers.json', 'w'))\n"
     "json.dump({'metric': 0.5}, open('metrics.json', 'w'))\n" + PACKAGE,
     "nothing of the one before": "import sys; sys.exit('no file was written')",
+    "refused data": "import json\n"
+    "json.dump({'s1': 'two\\n\\x1b[2Jlines', 's2': ['odd'], **{str(n): 'x' for n in range(500)}}, "
+    "open('problems.json', 'w'))\nraise SystemExit(2)",
     "no package": "print('all done')",
 }
 KNOWN = {
@@ -132,7 +135,13 @@ def test_the_evidence_of_the_tiers_is_kept_bounded_and_with_its_own_job(ended: d
     assert done.own_code[0].startswith("python -c ") and "package/predict.py" in done.own_code
     assert tiers[0] == {"tier": "one_case", "passed": True, "seconds": 0.5, "text": "loss 0.7", "loss": 0.7}
     assert tiers[1] == {"tier": "5", "text": "x" * 300}
+    assert not ended["no package"].bad_samples
     assert ended["nothing of the one before"].metrics == {} and not ended["nothing of the one before"].outputs
+
+
+def test_the_samples_that_a_training_refused_are_told_as_plain_text_and_bounded(ended: dict[str, JobFinished]) -> None:
+    told = ended["refused data"].bad_samples
+    assert len(told) == 100 and told["s1"] == "two [2Jlines" and told["s2"] == "['odd']"
 
 
 TIMED = """

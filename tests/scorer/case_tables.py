@@ -11,6 +11,7 @@ from shared.contracts.base import Ref, TaskKind
 from shared.contracts.cases import CaseRecord, CaseTable, Coverage
 from shared.contracts.data import DatasetFacts, IndexRow, SealedSplit, StoredCase
 from shared.dataset.looks_of import record_of
+from shared.dataset.reasons import lossless
 from shared.imaging.image import Image
 from shared.looks import RECORD
 
@@ -37,6 +38,7 @@ def coverage(cases: Sequence[CaseRecord], /, task: TaskKind = "diagnosis", **cha
     fields: dict[str, object] = {
         "task": task, "dimensions": 2, "cases": len(cases), "files": len(cases), "used": len(cases),
         "patients": len({case.patient for case in cases}), "grouping": "stated", "grouping_from": "column id",
+        "lossless": lossless(changes.get("left_out", {})),
     }  # fmt: skip
     return Coverage(**fields | changes)
 

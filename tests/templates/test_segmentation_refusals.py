@@ -1,5 +1,7 @@
 """What is wrong with images and masks is said before training, all of it, and nothing is left behind."""
 
+import json
+
 import nibabel
 import numpy as np
 import pytest
@@ -61,6 +63,8 @@ def test_every_unusable_image_and_mask_is_listed(organs):
         ("s9", "value(s) that are not whole numbers"),
     ):
         assert any(line.startswith(f"- {sample}: ") and wanted in line for line in lines), (sample, wanted, lines)
+    told = json.loads((organs.workspace / "problems.json").read_text())
+    assert [f"- {sample}: {wrong}" for sample, wrong in told.items()] == lines[1:]
     assert "Traceback" not in done.stderr and left_behind(organs) == set()
 
 

@@ -1,6 +1,5 @@
 """How much of a dataset is no case, and whether that may be: whoever leaves cases out can choose the easy ones."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -13,26 +12,21 @@ BOUND = 0.2
 """Share of the candidate images above which a score is at most valid, unless the settings say another."""
 GATE = "cases_left_out"
 
-_CASES = re.compile(
-    "case without a (class|report)|case of a class that was not asked for|class .* that the rules leave out"
-)
-_UNMASKED = re.compile("image without a mask")
-_FILES = re.compile("mask without its image|DICOM object that marks or describes images|image of another kind")
-"""How the reasons of `shared.dataset.resolve` begin that lose nothing, counted in cases, cases without their mask and
-files. What the rules' author wrote never comes first."""
-
 
 def reasons_told(table: CaseTable, contradictions: int) -> dict[str, int]:
     """For later roles: counts under words of ours, since reasons may be those of the Data Engineer."""
-    reasons = table.coverage.left_out
-    expected = sum(_count(table.coverage, pattern) for pattern in (_CASES, _UNMASKED, _FILES))
     told = {
-        "not asked for, or without a target": expected,
-        "left out by the rules for other reasons": sum(reasons.values()) - expected,
+        "not asked for, or without a target": sum(table.coverage.lossless.values()),
+        "left out by the rules for other reasons": left_by_rules(table.coverage),
         "left out when they were read": sum(map(len, table.left_out.values())),
         "exact copies of one another with different labels": contradictions,
     }
     return {reason: count for reason, count in told.items() if count}
+
+
+def left_by_rules(coverage: Coverage) -> int:
+    """What the rules left out that was not to be expected."""
+    return sum(coverage.left_out.values()) - sum(coverage.lossless.values())
 
 
 def left_out(table: CaseTable, rows: Sequence[IndexRow], bound: float = BOUND) -> Gate:
@@ -54,13 +48,10 @@ def left_out(table: CaseTable, rows: Sequence[IndexRow], bound: float = BOUND) -
 def _share_of_files(coverage: Coverage) -> float:
     """Image files that no case uses and that were to be expected in one."""
     each = max(1.0, coverage.used / (coverage.cases or 1))
-    expected = each * _count(coverage, _CASES) + max(1.0, each / 2) * _count(coverage, _UNMASKED)
-    lost = coverage.files - coverage.used - expected - _count(coverage, _FILES)
+    count = coverage.lossless.get
+    expected = each * count("untargeted", 0) + max(1.0, each / 2) * count("unmasked", 0) + count("no_image", 0)
+    lost = coverage.files - coverage.used - expected
     return max(0.0, lost / coverage.files) if coverage.files else 0.0
-
-
-def _count(coverage: Coverage, begins: re.Pattern[str]) -> int:
-    return sum(count for reason, count in coverage.left_out.items() if begins.match(reason))
 
 
 def _by_class(before: dict[str, int], rows: Sequence[IndexRow]) -> Iterable[str]:

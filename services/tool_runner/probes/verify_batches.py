@@ -137,17 +137,17 @@ def look(split: str, data: Any, facts: dict[str, Any], folder: Path) -> dict[str
     rest = range(len(numbers), count)
     numbers += random.Random(0).sample(rest, min(DRAWN, len(rest)))
     items, good = [], []
+    bad: dict[str, str] = {}
     for number in numbers:
         before = len(errors)
         where = f"{split} sample {number}: "
-        item = attempt(errors, folder, partial(drawn, data, number), where)
+        item = attempt(errors, folder, partial(drawn, data, number), where, bad)
         if item is not None:
             items.append(item)
             good.append(number)
-        elif errors[-1].startswith(f"{where}{BAD}: "):
+        elif where in bad:
             # The sample's own fault, as the reader says: not what the module could mend.
-            name = sample_name(data, number) or where.strip(": ")
-            facts["bad_samples"][name] = errors.pop().removeprefix(f"{where}{BAD}: ")
+            facts["bad_samples"][sample_name(data, number) or where.strip(": ")] = bad.pop(where)
         elif len(errors) > before and len(errors) >= 10:
             errors.append("further samples were not tried")
             break
@@ -267,8 +267,11 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any]) -> None
         facts["errors"] += _reports.image_faults(model, batch["image"], batch["labels"])
 
 
-def attempt(errors: list[str], folder: Path, step: Callable[[], Any], where: str = "") -> Any:
-    """What `step` returns, or None after a line in `errors` with type, message and the line of own code."""
+def attempt(
+    errors: list[str], folder: Path, step: Callable[[], Any], where: str = "", bad: dict[str, str] | None = None
+) -> Any:
+    """What `step` returns, or None after a line in `errors` with type, message and the line of own code; a sample that
+    cannot be read stands in `bad` in its place."""
     try:
         return step()
     except (Exception, SystemExit) as error:
@@ -277,8 +280,10 @@ def attempt(errors: list[str], folder: Path, step: Callable[[], Any], where: str
             at = f" ({Path(error.filename).relative_to(folder)}:{error.lineno})"
         else:
             at = f" ({Path(own[-1].filename).relative_to(folder)}:{own[-1].lineno})" if own else ""
-        bad = where and type(error).__name__ == BAD
-        errors.append(f"{where}{BAD}: {reason(error)}" if bad else f"{where}{reason(error)}{at}")
+        if bad is not None and type(error).__name__ == BAD:
+            bad[where] = reason(error)
+        else:
+            errors.append(f"{where}{reason(error)}{at}")
         return None
 
 

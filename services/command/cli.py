@@ -12,14 +12,15 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.gateway import asking, cli_datasets, cli_forget, cli_package, cli_report, cli_system, live, questions
+from services.command import asking, datasets, forget, live, packages, report, system
+from services.command.console import connect, err, known, out
+from services.command.fetch import fetch_run, whole
+from services.command.guard import guard
+from services.command.trace_view import plain, render
+from services.gateway import questions
 from services.gateway.bodies import NewRun
 from services.gateway.client import Gateway
-from services.gateway.console import connect, err, known, out
-from services.gateway.fetch import fetch_run, whole
-from services.gateway.guard import guard
 from services.gateway.summary import summary
-from services.gateway.trace_view import plain, render
 from shared.contracts.base import Event
 from shared.contracts.questions import POINTS, Point
 from shared.contracts.runs import Budget
@@ -33,12 +34,12 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(cli_system.app)
-app.add_typer(cli_report.app)
-app.add_typer(cli_forget.app)
-app.add_typer(cli_package.app)
-app.add_typer(cli_package.keys, name="keys")
-app.add_typer(cli_datasets.app, name="dataset")
+app.add_typer(system.app)
+app.add_typer(report.app)
+app.add_typer(forget.app)
+app.add_typer(packages.app)
+app.add_typer(packages.keys, name="keys")
+app.add_typer(datasets.app, name="dataset")
 
 DETACHED = 130
 
@@ -84,7 +85,7 @@ def run(
     budget, points = Budget(train_seconds=train_seconds), _points(approve)
     with connect() as gateway:
         if core.startswith("scripted:"):
-            from services.gateway.replay import replay  # the bus takes long to import
+            from services.command.replay import replay  # the bus takes long to import
 
             run_id = replay(
                 known(Settings()),

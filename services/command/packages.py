@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from services.gateway.console import err, out
+from services.command.console import err, out
 from shared.errors import UserError
 from shared.settings import Settings
 
@@ -33,7 +33,7 @@ def new(
 @app.command()
 def verify(package: _Package, key: _Key = None) -> None:
     """Whether a package is what was delivered and signed. Exit code 0 for that alone; a changed file is named."""
-    from services.gateway.verify import verify as look
+    from services.command.verify import verify as look
 
     found = look(package, key or Settings().verify_key)
     out.print(found.said, markup=False, highlight=False, soft_wrap=True)
@@ -53,8 +53,8 @@ def predict(
     key: _Key = None,
 ) -> None:
     """Predict with a package in the sandbox, never without, once it was checked; one that was changed is not run."""
-    from services.gateway.package import predict_alone
-    from services.gateway.verify import verify as look
+    from services.command.package import predict_alone
+    from services.command.verify import verify as look
 
     for place in (package, scan):
         if not place.exists():

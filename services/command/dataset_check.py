@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 import services
-from services.gateway.console import out
+from services.command.console import out
 from shared.errors import UserError
 
 NOT_CHECKED = 3

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from services.command.console import connect, out
+from services.command.fetch import whole
 from services.gateway.client import Gateway
-from services.gateway.console import connect, out
-from services.gateway.fetch import whole
 from shared.errors import UserError
 
 FILES = {"text": "report.txt", "html": "report.html", "card": "model_card.md"}

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.gateway.console import connect, known, out
+from services.command.console import connect, known, out
 from shared.embedded.home import Home
 from shared.errors import UserError
 from shared.settings import Settings
@@ -129,7 +129,7 @@ def token() -> None:
 @app.command()
 def doctor() -> None:
     """What is installed, how code is isolated, GPU, disk and ports of this machine."""
-    from services.gateway.doctor import examine
+    from services.command.doctor import examine
 
     table = Table("", "what", "found", box=None)
     findings = examine(Settings())

@@ -5,8 +5,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from services.command.console import connect, progress
 from services.gateway.client import Gateway
-from services.gateway.console import connect, progress
 from services.gateway.record import Record
 from services.gateway.summary import summary
 from shared.errors import UserError

@@ -6,8 +6,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from services.command.console import connect, out
 from services.gateway.bodies import Erasure
-from services.gateway.console import connect, out
 from shared.embedded.home import Home
 from shared.errors import UserError
 from shared.settings import Settings

@@ -8,9 +8,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.gateway.console import connect, out, progress
-from services.gateway.dataset_check import examine
-from services.gateway.upload import upload
+from services.command.console import connect, out, progress
+from services.command.dataset_check import examine
+from services.command.upload import upload
 from shared.contracts.cards import parse_card
 from shared.contracts.runs import DataCard
 from shared.errors import UserError

@@ -32,7 +32,7 @@ def predict_alone(package: Path, scan: Path, out: Path, uid: int) -> tuple[dict[
     if os.geteuid() == 0:
         os.chown(out, uid, uid)
     # A process of its own: dropping root cannot be undone.
-    asked = [sys.executable, "-m", "services.gateway.package", str(package), str(scan), str(out), str(uid)]
+    asked = [sys.executable, "-m", "services.command.package", str(package), str(scan), str(out), str(uid)]
     env = dict(os.environ) | {"PYTHONPATH": str(Path(services.__path__[0]).parent)}
     done = subprocess.run(asked, env=env, cwd="/", capture_output=True, text=True, timeout=SECONDS + 60, check=False)
     if done.returncode != 0:

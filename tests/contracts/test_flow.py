@@ -1,0 +1,31 @@
+"""The table of stages hangs together, and a stage is answered once."""
+
+from itertools import pairwise
+
+import pytest
+
+from shared.contracts.base import AGENTS, SERVICES, AgentName
+from shared.contracts.events import decode_event
+from shared.contracts.flow import KEEPER, STAGES, stage_of
+from shared.contracts.state import RunState, fold, order_for
+from tests.cases import told_until
+
+
+def test_every_stage_is_begun_by_the_answer_of_the_one_before() -> None:
+    ordered = [stage for stage in STAGES if stage.answer]
+    assert [after.wakes for _, after in pairwise(ordered) if after is not KEEPER] == [
+        before.answer for before in ordered[:-2]
+    ]
+    assert ordered[0].wakes is None and ordered[-1] is KEEPER
+    assert {stage.fact for stage in ordered} <= RunState.model_fields.keys()
+    assert [stage.service for stage in STAGES if stage.area] == list(AGENTS) and {*map(stage_of, SERVICES)} <= {*STAGES}
+
+
+@pytest.mark.parametrize("role", AGENTS)
+def test_an_answer_counts_once_and_wakes_the_next(role: AgentName) -> None:
+    events = told_until("r1", role)
+    state = fold("r1", enumerate(events, 1))
+    assert [name for name in SERVICES if order_for(name, state)] == [role]
+    assert order_for(role, state) == events[-1].event_id
+    again = decode_event(events[-1].encode()).model_copy(update={"event_id": "another"})
+    assert fold("r1", [(9, again)], state) == state.model_copy(update={"head": 9, "passed_over": frozenset({9})})
