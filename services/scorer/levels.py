@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from services.scorer.isolation import GATE as ISOLATED
 from services.scorer.lock.left_out import GATE as LEFT_OUT
 from services.scorer.names import canonical
+from services.scorer.residual import GATE as RESIDUAL
 from services.scorer.shortcuts import GATE as SHORTCUT
 from shared.contracts.data import LeakageReport
 from shared.contracts.runs import ALARM, AcceptableRange, Level
 from shared.contracts.scoring import Control, Gate, Metric
 
-CAPS = frozenset((LEFT_OUT, ISOLATED, SHORTCUT))
+CAPS = frozenset((LEFT_OUT, ISOLATED, SHORTCUT, RESIDUAL))
 """Gates that keep a score from being useful and nothing else: what was measured holds for the cases that there were."""
 
 RAISED = "suspect a leak"

@@ -3,21 +3,36 @@
 import json
 import math
 import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TypeAlias
 
 from pydantic import JsonValue
 
-from services.scorer.lock.left_out import left_by_rules
 from shared.contracts.cases import CaseTable
-from shared.contracts.data import DatasetFacts
 from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
+from shared.contracts.scoring import Gate
 
+GATE = "rules_say_little"
+BOUND = 1.0
+"""Bits a case from which on a score is at most valid: they could tell one class from all others of every case."""
 BYTE = 8.0
-"""Bits of a character that somebody wrote, of a `{field}`, and of the end of a text."""
+"""Bits of a byte that somebody wrote, and of the end of a text; 13 values that no text has stand for other things."""
 _PARTS = (Rules, Images, Source, Table, LabelRule, MaskRule, TextRule, SplitRule, Excluded)
 _OURS = frozenset(name for part in _PARTS for name in part.model_fields)
-FIELD = 5.0
-"""Bits of which field of a part of the rules comes next, or that none does; no part has more than 31."""
+FIELD = math.log2(len(_OURS))
+"""Bits of a name of a field of the rules' parts."""
+KIND = 3.0
+"""Bits of what comes next where something is written: a key, an entry, the end of a part, a text, another value, or
+the end of what is written."""
+_FIELD = re.compile(r"\{(\w+)\}")
+_COMPARED = 4_000_000
+"""Tokens of a proposal times tokens of rules up to which they are compared one by one: hostile rules are long."""
+
+Token: TypeAlias = tuple[str, str]
+"""`key`, `entry`, `end`, `text` or `value`, and what it says."""
 
 
 @dataclass(frozen=True)
@@ -32,64 +47,148 @@ class Residual:
         return sum(self.bits.values()) / max(1, self.cases)
 
     @property
-    def said(self) -> str:
+    def gate(self) -> Gate:
+        """Caps the level."""
         ways = ", ".join(f"{way} {bits:.0f}" for way, bits in self.bits.items())
         # What a script chooses as the image of a case is not counted.
         bound = "At least" if "script" in self.bits else "At most"
-        return (
+        evidence = (
             f"{bound} {self.a_case:.2f} bits a case could have been carried past the lock by whoever wrote the rules, "
-            f"by the length of what they wrote or left out ({ways}; to be spread over {self.cases} cases)."
+            f"by what they wrote or chose beyond the rules that the search proposes ({ways}; to be spread over "
+            f"{self.cases} cases)"
         )
+        if self.a_case >= BOUND:
+            evidence += f"; from {BOUND:g} on they could have told the answers of test cases"
+        return Gate(name=GATE, passed=self.a_case < BOUND, evidence=evidence)
 
 
-def residual(table: CaseTable, facts: DatasetFacts, words: str, locks: int, test: int) -> Residual:
+def residual(tables: Sequence[CaseTable], words: str, cases: int) -> Residual:
     """An upper bound: the length in bits of a code in which everything that can differ may be written down.
 
-    - left out: any `k` of `n` cases, so log2 of `n` over `k`; only what the rules, or a handing back, left out.
-    - names: of classes, structures and channels. One that stands in the request or card (`words`) is a choice among
-      their words; any other is `BYTE` a byte.
-    - rules: their whole text. Whatever they say of a case follows from it, so it cannot say more than its length.
-    - script: a class and a patient for each case, since a script may list any; here it is no upper bound.
+    Who reads the code knows all that the Data Engineer cannot change: the files, request and card (`words`), and what
+    trusted code proposes as rules without a word of it (`CaseTable.proposals`). The code says of each of the `tables`,
+    one for each lock, since every further one may choose anew:
 
-    Every further lock, after work was returned, may choose anew. The split comes from a secret seed, so the sender does
-    not know which cases are tested and has to speak of all; of a split that came with the dataset, of the `test` cases.
+    - rules: which of the proposals they begin with, or none; or to which of the names that these tell apart the search
+      was limited, and which of its proposals then. Then what differs: where in the proposal, how many of its tokens go,
+      and what stands there instead, written out. A text that is in a proposal, is a name that one tells apart, or is a
+      word of request and card is a choice among these. Whatever rules say of a case follows from them and the files, so
+      it cannot be more than that: cases that they leave out and names of classes, too.
+    - handed back: of the cases that the rules find any that the Data Engineer says were handed back.
+    - script: a class and a patient for each case, since a script may list any, the names of classes letter by letter,
+      and which cases there are; here it is no upper bound.
+
+    `cases` is of how many it has to speak: the split comes from a secret seed, so of all, since the sender does not
+    know which are tested; of a split that came with the dataset, of the tested ones.
     """
-    cases, classes = len(table.cases), max(2, len(facts.label_names))
-    gone = left_by_rules(table.coverage) + sum(map(len, table.left_out.values()))
-    ways = math.lgamma(cases + gone + 1) - math.lgamma(cases + 1) - math.lgamma(gone + 1)
-    bits = {"left out": ways / math.log(2), "names": _names(facts, words)}
-    if table.by_script:
-        bits["script"] = cases * (math.log2(classes) + math.log2(max(2, table.coverage.patients)))
-    elif table.rules:
-        # The task is the plan's, and what was left out is counted above.
-        said = table.rules.model_dump(mode="json", exclude_defaults=True, exclude={"task", "leave_out"})
-        bits["rules"] = _written(said, frozenset(re.findall(r"\{(\w+)\}", json.dumps(said))))
-    addressed = cases if facts.split_from == "made" else test
-    return Residual({way: locks * many for way, many in bits.items()}, addressed)
+    bits: defaultdict[str, float] = defaultdict(float)
+    for table in tables:
+        if table.by_script:
+            bits["script"] += _script(table)
+        elif table.rules:
+            bits["rules"] += _rules(table, table.rules, words)
+            found = table.coverage.cases
+            bits["handed back"] += _subset(max(found, len(table.cases)), len(table.rules.leave_out))
+    return Residual(dict(bits), cases)
 
 
-def _names(facts: DatasetFacts, words: str) -> float:
-    known = set(re.findall(r"\w+", words.casefold()))
-    choice = math.log2(max(2, len(known)))
-    names = (*facts.label_names, *facts.channels)
-    return sum(
-        sum(choice if word in known else BYTE * len(word.encode()) for word in re.findall(r"\w+", name.casefold()))
-        for name in names
+def _script(table: CaseTable) -> float:
+    names = table.coverage.label_names
+    chosen = math.log2(max(2, len(names))) + math.log2(max(2, table.coverage.patients))
+    files = max(table.coverage.files, len(table.cases))
+    return len(table.cases) * chosen + sum(BYTE * len(name.encode()) for name in names) + _subset(files, files)
+
+
+def _subset(many: int, most: int) -> float:
+    """Bits to say which of `many`, if `most` at most: whether any, how many, and one of the ways."""
+    most = min(most, many)
+    size = min(most, many // 2)
+    ways = math.lgamma(many + 1) - math.lgamma(size + 1) - math.lgamma(many - size + 1)
+    return 1 + (math.log2(many + 1) if most else 0) + ways / math.log(2)
+
+
+def _rules(table: CaseTable, rules: Rules, words: str) -> float:
+    names = {name for one in table.proposals for name in one.coverage.label_names}
+    free, limited = (
+        [_tokens(_plain(Rules.model_validate(one.rules))) for one in some] for some in (table.proposals, table.limited)
     )
+    known = names | set(re.findall(r"\w+", words)) | {said for one in (*free, *limited) for _, said in one}
+    choice = (
+        math.log2(1 + len(free)),
+        _subset(len(names), len(table.coverage.label_names)) + math.log2(1 + len(limited)),
+    )
+    begun = [(choice[0], one) for one in ([], *free)] + [(choice[1], one) for one in limited]
+    written = _tokens(_plain(rules))
+    return 1 + min(bits + _changed(one, written, known) for bits, one in begun)
 
 
-def _written(value: JsonValue, fields: frozenset[str]) -> float:
-    """Of a value of the rules, in which the patterns have these `{fields}`."""
+def _plain(rules: Rules) -> JsonValue:
+    """Without the task, which is the plan's, and what is counted as handed back."""
+    said: JsonValue = rules.model_dump(mode="json", exclude_defaults=True, exclude={"task", "leave_out"})
+    return said
+
+
+def _tokens(value: JsonValue) -> list[Token]:
+    return list(_each(value))
+
+
+def _each(value: JsonValue) -> Iterator[Token]:
     if isinstance(value, dict):
-        named = (FIELD + (0 if key in _OURS else _text(key, fields)) for key in value)
-        return FIELD + sum(named) + sum(_written(one, fields) for one in value.values())
-    if isinstance(value, list):
-        return FIELD + sum(FIELD + _written(one, fields) for one in value)
-    return _text(value, fields) if isinstance(value, str) else BYTE * len(json.dumps(value))
+        for key, one in value.items():
+            yield "key", key
+            yield from _each(one)
+        yield "end", ""
+    elif isinstance(value, list):
+        for one in value:
+            yield "entry", ""
+            yield from _each(one)
+        yield "end", ""
+    elif isinstance(value, str):
+        yield "text", value
+    else:
+        yield "value", json.dumps(value)
+
+
+def _changed(begun: list[Token], written: list[Token], known: set[str]) -> float:
+    """Bits of what makes `written` of `begun`: a bit before each change and one at the end."""
+    place = math.log2(len(begun) + 1)
+    before, after = _fields(begun), _fields(written)
+    # Names of fields may be told behind the lock, where they say whose a case is.
+    bits = 1 + sum(BYTE * (len(name.encode()) + 1) for name in after - before)
+    for tokens in _put_in(begun, written):
+        bits += 1 + 2 * place + KIND + sum(KIND + _bits(token, after, known) for token in tokens)
+    return bits
+
+
+def _put_in(begun: list[Token], written: list[Token]) -> list[list[Token]]:
+    """What stands in place of a part of `begun`, for each part that differs."""
+    if len(begun) * len(written) > _COMPARED:
+        return [] if begun == written else [written]
+    found = SequenceMatcher(None, begun, written, autojunk=False).get_opcodes()
+    return [written[start:end] for what, _, _, start, end in found if what != "equal"]
+
+
+def _fields(tokens: Sequence[Token]) -> frozenset[str]:
+    """Names that stand in braces."""
+    return frozenset(name for _, said in tokens for name in _FIELD.findall(said))
+
+
+def _bits(token: Token, fields: frozenset[str], known: set[str]) -> float:
+    """Of one token, where its kind is known and the patterns have these `{fields}`."""
+    kind, said = token
+    if kind in ("entry", "end"):
+        return 0.0
+    if kind == "key" and said in _OURS:
+        return 1 + FIELD
+    if kind == "value":
+        return BYTE * (len(said) + 1)
+    # One bit tells a field from another key, and one whether the text is known.
+    return (kind == "key") + 1 + (math.log2(len(known)) if said in known else _text(said, fields))
 
 
 def _text(text: str, fields: frozenset[str]) -> float:
+    field = BYTE + math.log2(max(1, len(fields)))
     if text in fields:
-        return BYTE
-    rest, known = re.subn(r"\{\w+\}", "", text)
-    return BYTE * (known + len(rest.encode()) + 1)
+        return field
+    rest, braced = re.subn(r"\{\w+\}", "", text)
+    return field * braced + BYTE * (len(rest.encode()) + 1)

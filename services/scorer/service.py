@@ -188,7 +188,8 @@ class Scorer:
             raise ValueError(f"run {state.run_id} was trained without a plan or a lock")
         plan = planned.plan
         sealed = await asyncio.to_thread(self._sealed, locked)
-        table = await asyncio.to_thread(self._table, state.jobs_done[job_id("intake", prepared)])
+        taken_in = state.jobs_done[job_id("intake", prepared)]
+        table = await asyncio.to_thread(self._table, taken_in)
         records = records_of(table, sealed)
         shortcut = await asyncio.to_thread(judge, records, [row.patient for row in sealed.rows], sealed.facts)
         events = [one for _, one in await self.bus.events(state.run_id)]
@@ -197,7 +198,10 @@ class Scorer:
         left = left_out(table, sealed.rows, self.left_out_bound)
         asked = state.requested.requirement if state.requested else ""
         words = f"{asked} {planned.card.name} {planned.card.description}"
-        carried = residual(table, sealed.facts, words, state.locks, sum(row.split == "test" for row in sealed.rows))
+        earlier = [one for one in taken_in_for_locks(events) if one.event_id != taken_in.event_id]
+        tables = [*[await asyncio.to_thread(self._table, one) for one in earlier], table]
+        addressed = sum(sealed.facts.split_from == "made" or row.split == "test" for row in sealed.rows)
+        carried = residual(tables, words, addressed).gate
         before = counted(await self.bus.of_dataset(planned.card), await self.bus.tombstones())
         return await asyncio.to_thread(
             score,
@@ -209,8 +213,8 @@ class Scorer:
             answers,
             self.store,
             # One that failed is among the answers' gates.
-            also=[*([package] if package.passed else []), left, apart, shortcut],
-            rests_on=[before, f"{left.evidence}.", carried.said],
+            also=[*([package] if package.passed else []), left, apart, shortcut, carried],
+            rests_on=[before, f"{left.evidence}.", f"{carried.evidence}."],
             groups={row.sample_id: one.wrapping.groups for row, one in zip(sealed.rows, records, strict=True)},
         )
 
@@ -308,6 +312,12 @@ def package_of_this_lock(events: Iterable[Event], trained: TrainingFinished) -> 
                 break
     evidence = "a training job of this run made it" if made else "no training job of this run made it"
     return Gate(name="package_of_this_lock", passed=made, evidence=f"{evidence} that began after this lock")
+
+
+def taken_in_for_locks(events: Sequence[Event]) -> list[JobFinished]:
+    """The ends of the intake jobs whose tables were locked, of all locks of a run."""
+    causes = {event.caused_by for event in events if isinstance(event, DatasetLocked)}
+    return [event for event in events if isinstance(event, JobFinished) and event.event_id in causes]
 
 
 def counted(runs: Sequence[RunState], stones: Sequence[Tombstone]) -> str:

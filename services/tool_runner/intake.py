@@ -55,6 +55,11 @@ async def intake(
         listed = await _optional(store, spec.inputs.get("listed"))
         # What an agent wrote of a case goes no further than its key.
         specs, coverage, persons = await sandbox.resolve(data, rules.model_copy(update={"leave_out": {}}), listed)
+        request = state.requested.requirement if state.requested else ""
+        proposals = await sandbox.propose(data, plan, request)
+        told = [set(one.coverage.label_names) for one in proposals]
+        part = set(coverage.label_names) not in told and set(coverage.label_names) < set().union(*told)
+        limited = await sandbox.propose(data, plan, request, coverage.label_names) if part else ()
         gone = handed_back(rules, await _optional(store, spec.inputs.get("sealed")))
         there = [case for case in specs if case.key not in gone]
         chosen = choose_by(plan, there, spec.run_id)
@@ -70,7 +75,12 @@ async def intake(
     left = [(HANDED_BACK, case.key) for case in specs if case.key in gone]
     left += [(item.left_out, case.key) for case, item in zip(chosen, kept, strict=True) if item.left_out]
     table = await asyncio.to_thread(work.table, chosen, kept, coverage, grouped(left), rules)
-    table = table.model_copy(update={"persons": persons, "rules": rules, "by_script": rules.listed is not None})
+    table = table.model_copy(
+        update={
+            "persons": persons, "rules": rules, "proposals": proposals, "limited": limited,
+            "by_script": rules.listed is not None,
+        }
+    )  # fmt: skip
     ref = await asyncio.to_thread(
         store.put_bytes, "sealed", table.model_dump_json(exclude_defaults=True).encode(), "application/json"
     )

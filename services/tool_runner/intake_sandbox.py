@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from services.tool_runner.mounts import REPOSITORY, copied
 from services.tool_runner.sandbox import Finished, Level, Limits, Mount, remove_tree, run
-from shared.contracts.cases import CaseSpec, Coverage, Persons
+from shared.contracts.cases import CaseSpec, Coverage, Persons, Proposal
 from shared.contracts.rules import Rules
+from shared.contracts.runs import TaskPlan
 from shared.dataset.intake_records import LOOKS, OUT, PERSONS, RECORDS, SPECS, Order, Taken
 from shared.dataset.listed import HANDED_OVER
 from shared.errors import ToolBroken, ToolRefused
@@ -22,6 +23,7 @@ from shared.looks import FLAT, RECORD, SOLID
 from shared.store.paths import UnsafePath, open_inside, parts_of
 
 PROGRAM, RESOLVER = "shared.dataset.intake", "shared.dataset.resolve"
+_SEARCH, _PROPOSED, _MOST = "shared.dataset.propose", "proposals.jsonl", 8
 _FOLDERS = ("shared/dataset", "shared/imaging")
 _FILES = ("base", "cases", "profile", "rules", "wrapping")
 _RESERVE_MB = 300
@@ -106,6 +108,25 @@ class IntakeSandbox:
                 f"{type(error).__name__}): {tail}"
             ) from None
         return specs, coverage, persons
+
+    async def propose(self, data: Path, plan: TaskPlan, request: str, only: Sequence[str] = ()) -> tuple[Proposal, ...]:
+        """What the search makes of plan, request and files, or of `only` some names in them; nothing where it does not
+        come to an end. Asked for as the Data Engineer asks."""
+        words = [_SEARCH, f"--task={plan.task}", f"--dimensions={plan.dimensions}", f"--target={request[:500]}"]
+        words += [f"--only={','.join(only or plan.labels)}", f"--limit={_MOST}", f"--out={_PROPOSED}"]
+        self.scratch.mkdir(parents=True)
+        try:
+            await self._run(data, words, seconds=570, file_mb=1024)
+            with open_inside(self.scratch, _PROPOSED) as stream:
+                found = [Proposal.model_validate_json(line) for line in _lines(stream, _LINE)]
+            for one in found:
+                Rules.model_validate(one.rules)
+            return tuple(found[:_MOST])
+        except (FileNotFoundError, UnsafePath, ValueError):
+            return ()
+        finally:
+            self.log.unlink(missing_ok=True)
+            await asyncio.to_thread(remove_tree, self.scratch)
 
     async def decode(self, data: Path, specs: Sequence[CaseSpec], order: Order) -> Shard:
         """Decode cases into `scratch`, which the caller removes. Raises Cancelled."""

@@ -141,22 +141,6 @@ class Persons(Contract):
     """Key of a case -> a number that stands for the person and says nothing of it."""
 
 
-class CaseTable(Contract):
-    """Result of an intake job, in the bucket `sealed`."""
-
-    cases: tuple[CaseRecord, ...]
-    coverage: Coverage
-    left_out: dict[str, tuple[str, ...]] = {}
-    """Reason -> keys or files that intake left out, beyond what rules did: unreadable, mask on another grid, NaN."""
-    looks: Ref | None = None
-    """`shared.looks.RECORD`s, one for each case."""
-    by_script: bool = False
-    """Whether a script of the Data Engineer listed the cases (`Rules.listed`)."""
-    persons: tuple[Persons, ...] = ()
-    rules: Rules | None = None
-    """That were carried out."""
-
-
 class Proposal(Contract):
     """One set of rules that the search proposes, with what it explains."""
 
@@ -172,3 +156,23 @@ class Proposal(Contract):
     """What it differs in from others, such as `label column`; proposals of one key are alternatives of a question."""
     choice: str = ""
     """Its value of `key`, such as `diagnosis in labels.csv`."""
+
+
+class CaseTable(Contract):
+    """Result of an intake job, in the bucket `sealed`."""
+
+    cases: tuple[CaseRecord, ...]
+    coverage: Coverage
+    left_out: dict[str, tuple[str, ...]] = {}
+    """Reason -> keys or files that intake left out, beyond what rules did: unreadable, mask on another grid, NaN."""
+    looks: Ref | None = None
+    """`shared.looks.RECORD`s, one for each case."""
+    by_script: bool = False
+    """Whether a script of the Data Engineer listed the cases (`Rules.listed`)."""
+    persons: tuple[Persons, ...] = ()
+    rules: Rules | None = None
+    """That were carried out."""
+    proposals: tuple[Proposal, ...] = ()
+    """What the search proposes for plan, request and files, best first, without a word of whoever wrote the rules."""
+    limited: tuple[Proposal, ...] = ()
+    """The same, limited to `coverage.label_names`, where these are a part of the names that `proposals` tell apart."""

@@ -17,10 +17,12 @@ from PIL import Image
 
 from services.scorer.lock.copies import compare
 from services.scorer.lock.seal import seal
+from services.scorer.residual import residual
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
 from shared.contracts.cases import CaseTable
 from shared.contracts.data import DatasetFacts, IndexRow, SealedSplit, StoredCase
+from shared.contracts.rules import Rules
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.training import JobFinished, JobSpec
 from shared.dataset.groups import digest
@@ -290,6 +292,22 @@ async def test_a_script_s_list_replaces_the_patterns_and_cannot_leave_the_datase
     (scene.data / "link.png").symlink_to(scene.settings.home / "secret.png")
     done = await listed(*good, line("c", "link.png"))
     assert [case.key for case in scene.table(done).cases] == ["a", "b"]
+
+
+async def test_the_table_has_what_the_search_proposes_without_a_word_of_whoever_wrote_the_rules(scene: Scene) -> None:
+    scene.draw("odd", range(20, 30))
+    table = scene.table(await scene.run())
+    best = table.proposals[0]
+    assert best.coverage.label_names == ("ill", "odd", "well") and not table.limited
+    assert best.rules["images"] != RULES["images"], "the rules were another's"
+    same = scene.table(await scene.run(rules=best.rules))
+    assert same.rules == Rules.model_validate(best.rules) and same.proposals == table.proposals
+    assert residual([same], "x", 30).a_case < 0.3 < 3 < residual([table], "x", 30).a_case
+    label: Any = best.rules["label"]
+    part = scene.table(await scene.run(rules=best.rules | {"label": label | {"only": ["ill", "well"]}}))
+    assert part.proposals == table.proposals
+    assert {one.coverage.label_names for one in part.limited} == {("ill", "well")}
+    assert residual([part], "x", 20).a_case < 1
 
 
 async def test_caps_of_the_plan_hold_before_anything_is_decoded(scene: Scene) -> None:

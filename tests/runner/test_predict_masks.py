@@ -4,8 +4,10 @@ import asyncio
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 
+from services.tool_runner import predictions
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
 from shared.contracts.data import CaseList
@@ -23,6 +26,7 @@ from shared.store import Store
 from tests.cases import row, store_cases
 
 DRIVER = Path(__file__).with_name("job_driver.py")
+PROBE = Path(predictions.__file__).with_name("probes") / "read_predictions.py"
 
 PREDICT = """
 import json, os, pathlib, shutil, sys
@@ -96,6 +100,14 @@ for path in inputs:
             os.link(out / "other.nii.gz", out / "next.nii.gz")
             os.replace(out / "next.nii.gz", out / mask)
             shutil.copy(out / "other.nii.gz", out / mask)
+    elif kind == 17:
+        import gzip
+        raw = bytearray(nib.Nifti1Image(np.zeros((2, 2, 2), np.uint8), None).to_bytes()[:352])
+        raw[40:56] = np.array([3, 1000, 1000, 1500, 1, 1, 1, 1], "<i2").tobytes()
+        with gzip.open(out / mask, "wb", 1) as file:
+            file.write(bytes(raw))
+            for _ in range(1500):
+                file.write(bytes(10**6))
     cases.append(case)
 values = {"spleen": 28, "x": 1.5}
 (out / "predictions.json").write_text(json.dumps(
@@ -115,9 +127,12 @@ REFUSED = {
     12: "cannot be read",
     13: "cannot be read",
     15: "cannot be read",
+    17: "need more than 724 MB of memory",
 }
 """What the package does in the case of that number -> what is said of it."""
-SCANS = 17
+SCANS = 18
+MEMORY = 1024
+"""Megabytes of the sandbox."""
 
 
 def save(path: Path, value: int, dtype: type = np.int16) -> None:
@@ -134,7 +149,7 @@ async def planned(settings: Settings, bus: Bus, tmp_path: Path) -> tuple[Setting
     (tmp_path / "runner").mkdir()
     for path in (tmp_path, *data.rglob("*"), data):
         path.chmod(path.stat().st_mode | 0o055)
-    known = settings.model_copy(update={"data_roots": (data,)})
+    known = settings.model_copy(update={"data_roots": (data,), "sandbox_memory_mb": MEMORY})
     if os.geteuid() == 0:
         os.chown(tmp_path / "runner", known.runner_uid, known.runner_uid)
     run_id = new_run_id()
@@ -152,6 +167,7 @@ async def job(bus: Bus, settings: Settings, run_id: str, kind: str, name: str, *
     """Run it in a process of its own; its outputs."""
     spec = JobSpec(job_id=name, run_id=run_id, kind=kind, asked_by="scorer", caused_by="x", inputs=inputs)
     fields = ("home", "nats_url", "s3_endpoint", "s3_access_key", "s3_bucket_prefix", "data_roots", "runner_uid")
+    fields += ("sandbox_memory_mb",)
     given: dict[str, Any] = {name: value for name, value in settings.model_dump(mode="json").items() if name in fields}
     given["s3_secret_key"] = settings.s3_secret_key.get_secret_value()
     argv = [sys.executable, str(DRIVER), json.dumps(given), spec.model_dump_json()]
@@ -204,3 +220,53 @@ async def test_masks_are_collected_by_predict(planned: tuple[Settings, Store, st
     outputs = await job(bus, settings, run_id, "predict", "predict-2", package=package, samples=samples)
     result = json.loads(store.get_bytes(outputs["predictions"]))
     assert {answer["error"] for answer in result["cases"].values()} == {"no prediction was returned"}
+
+
+def test_a_reader_that_is_killed_costs_its_case_alone(tmp_path: Path) -> None:
+    """By its seconds, by its memory, and by what the machine does when that is short."""
+    (result := tmp_path / "out" / "result").mkdir(parents=True)
+    (work := tmp_path / "work").mkdir()
+    save(result / "good.nii.gz", 3, np.uint8)
+    grid = np.random.default_rng(0).integers(0, 3, (600, 600, 400)).astype(np.uint8)
+    nib.save(nib.Nifti1Image(grid, np.eye(4)), result / "slow.nii.gz")
+    np.save(result / "fine.npy", np.full((4, 5, 6), 0.5, np.float32))
+    given = {"a": "good", "slow": "slow", "b": "good"}
+    cases = [{"input": name, "mask": f"{mask}.nii.gz", "score": "fine.npy"} for name, mask in given.items()]
+    (result / "predictions.json").write_text(json.dumps({"cases": cases}))
+
+    def read(seconds: int, megabytes: int, kill: bool = False) -> dict[str, dict[str, Any]]:
+        with subprocess.Popen(
+            [sys.executable, str(PROBE), str(1 << 20), str(seconds), str(megabytes)], cwd=work, text=True,
+            env=os.environ | {"M3_OUT": str(tmp_path / "out"), "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ) as program:  # fmt: skip
+            assert program.stdin and program.stdout
+            program.stdin.write(json.dumps(list(given)))
+            program.stdin.close()
+            lines = []
+            for line in program.stdout:
+                lines.append(json.loads(line))
+                if kill and lines[-1].get("input") == "a":
+                    _kill_child(program.pid, work)
+        assert program.returncode == 0
+        return {line["input"]: line for line in lines[1:]}
+
+    for said, told in {
+        "take more than 1 s": read(1, 4000),
+        "need more than 220 MB": read(300, 220),
+        "need more than 4000 MB": read(300, 4000, kill=True),
+    }.items():
+        assert list(told) == list(given)
+        assert said in told["slow"]["error"] and "unreadable" not in told["slow"] and "mask" not in told["slow"]
+        assert all(told[name]["mask"] == ".nii.gz" and told[name]["score"] == ".nii.gz" for name in ("a", "b"))
+    assert sorted(path.name for path in work.iterdir()) == [
+        f"{name}.{what}.nii.gz" for name in ("a", "b") for what in ("mask", "score")
+    ]
+
+
+def _kill_child(parent: int, work: Path) -> None:
+    """Once it writes the file of the slow case."""
+    while not (work / "slow.mask.nii.gz").exists():
+        time.sleep(0.005)
+    [child] = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    os.kill(int(child), signal.SIGKILL)

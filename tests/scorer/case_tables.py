@@ -1,15 +1,16 @@
 """Case tables as intake makes them, without any image: refs to contents that nobody fetches, unless they are masks."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from services.scorer.lock.copies import Copies, compare
 from services.scorer.lock.seal import CannotLock, Lock, seal
 from shared.contracts.base import Ref, TaskKind
-from shared.contracts.cases import CaseRecord, CaseTable, Coverage
+from shared.contracts.cases import CaseRecord, CaseTable, Coverage, Proposal
 from shared.contracts.data import DatasetFacts, IndexRow, SealedSplit, StoredCase
+from shared.contracts.rules import Rules
 from shared.dataset.looks_of import record_of
 from shared.dataset.reasons import lossless
 from shared.imaging.image import Image
@@ -48,6 +49,12 @@ def table(cases: Sequence[CaseRecord], /, task: TaskKind = "diagnosis", **change
     own = {name: changes.pop(name) for name in ("left_out_here", "by_script", "looks") if name in changes}
     own = {("left_out" if name == "left_out_here" else name): value for name, value in own.items()}
     return CaseTable(cases=tuple(cases), coverage=coverage(cases, task, **changes), **own)
+
+
+def by_rules(given: CaseTable, rules: Mapping[str, object], proposed: Sequence[Mapping[str, object]]) -> CaseTable:
+    """With the rules that were carried out, and those that trusted code proposes."""
+    found = tuple(Proposal(rules=one, coverage=given.coverage, share=1, score=1, says="") for one in proposed)
+    return given.model_copy(update={"rules": Rules.model_validate(rules), "proposals": found})
 
 
 def locked(given: CaseTable, seed: str = SEED, last: SealedSplit | None = None, copies: Copies | None = None) -> Lock:

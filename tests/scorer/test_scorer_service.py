@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
-from case_tables import case, labelled, looks, ref, table
+from case_tables import by_rules, case, labelled, looks, ref, table
 from looking_alike import body, cropped
 from scorer_world import PACKAGE, World, running, scored
 
@@ -20,7 +20,9 @@ from shared.contracts.base import new_run_id
 from shared.contracts.cases import CaseTable
 from shared.contracts.data import CaseList, DatasetLocked, IndexRow, ViewManifest
 from shared.contracts.erasure import Tombstone
+from shared.contracts.rules import Rules
 from shared.contracts.runs import AcceptableRange, RoleFailed, WorkReturned
+from shared.contracts.scoring import RunScored
 from shared.contracts.state import RunState
 from shared.settings import Settings
 from shared.store import Store
@@ -37,8 +39,16 @@ def constant(row: IndexRow, number: int) -> object:
     return {"probabilities": {"normal": 0.6, "covid": 0.4}}
 
 
+RULES = {
+    "task": "diagnosis", "dimensions": 2, "images": [{"files": "{class}/*.png"}],
+    "label": {"source": {"field": "class"}},
+}  # fmt: skip
+"""That the search proposes, too."""
+TOLD = RULES | {"label": RULES["label"] | {"classes": {f"scan{n}": LABELS[n % 2] for n in range(100)}}}
+
+
 def cases(store: Store) -> CaseTable:
-    return table(labelled(100), by_script=True)
+    return by_rules(table(labelled(100)), RULES, [RULES])
 
 
 @pytest.fixture
@@ -54,7 +64,7 @@ async def test_from_prepared_to_useful_and_nothing_of_test_in_the_view(world: Wo
     assert isinstance(locked, DatasetLocked)
     assert (locked.locks, locked.patients) == (1, {"train": 64, "val": 16, "test": 20})
     assert {name for name, count in locked.leakage.checks.items() if count} == {"look_not_compared"}
-    assert (locked.sealed.bucket, locked.view.bucket, locked.facts.by_script) == ("sealed", "data", True)
+    assert (locked.sealed.bucket, locked.view.bucket, locked.facts.by_script) == ("sealed", "data", False)
 
     seen, test = await world.get(locked.view), await world.test()
     stored = {one.sample_id: one for one in (await world.sealed()).stored}
@@ -207,6 +217,29 @@ async def test_half_of_the_cases_left_out_is_valid_and_not_useful(world: World) 
     assert (result.level, gate.name) == ("valid", "cases_left_out") and gate.evidence.startswith("50.0%")
     assert result.metric is not None and result.metric.value == 1.0
     assert gate.evidence in " ".join(json.loads(await world.get(result.details))["why"])
+
+
+@pytest.mark.parametrize("how", ["rules", "script", "rules before"])
+async def test_rules_that_could_tell_the_answers_are_valid_and_not_useful(world: World, how: str) -> None:
+    plain = world.table
+    script = {"by_script": True, "rules": Rules(task="diagnosis", dimensions=2, listed="cases.jsonl")}
+    world.table = plain.model_copy(update=script) if how == "script" else by_rules(plain, TOLD, [RULES])
+    if how == "rules before":
+        await world.begin()
+        await world.prepare()
+        await world.wait(DatasetLocked)
+        world.table = plain
+        await world.prepare("again")
+        await world.until(lambda state: state.locks == 2)
+        await world.train()
+        result = await world.wait(RunScored)
+    else:
+        result = await scored(world)
+    assert isinstance(result, RunScored)
+    assert result.level == "valid" and result.locks == 1 + (how == "rules before")
+    [failed] = [gate for gate in result.gates if not gate.passed]
+    assert failed.name == "rules_say_little" and "could have told the answers" in failed.evidence
+    assert f"{failed.evidence}." in result.rests_on
 
 
 async def test_a_copy_on_two_sides_of_a_given_split_is_returned_twice_and_then_ends_the_run(world: World) -> None:

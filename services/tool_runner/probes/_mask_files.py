@@ -107,7 +107,7 @@ def read_scores(stream: BinaryIO, mask: Numbers) -> Numbers:
 def _guarded(said: str, read: Callable[[], T]) -> T:
     try:
         return read()
-    except (BadFile, ImportError):
+    except (BadFile, ImportError, MemoryError):
         raise
     except Exception as error:
         # Whatever a decoder trips over in a stranger's file is the file's fault.

@@ -1,17 +1,20 @@
 """What a package wrote as result/predictions.json, cut down to what is known, as JSON lines on stdout.
 
-Usage: read_predictions.py BYTES [masks] < a JSON list of the names of the inputs. The package's folder is at M3_OUT.
+Usage: read_predictions.py BYTES [SECONDS MB] < a JSON list of the names of the inputs. The package's folder is M3_OUT.
 The first line is {"labels", "label_values", "multi_label"}; each other one is an answer: {"input": its name, "error" |
 "probabilities" | "report"}, never nested deeper. Without a file of at most BYTES bytes that can be read there is no
 line at all.
 
-With `masks` each answer's files are read too and written anew into the current folder, as NAME.mask and NAME.score with
-a suffix: {"input", "mask": the suffix, "fractions", "outside", "score": the suffix | "score_error"}, or {"input",
-"error", "unreadable"}.
+With SECONDS and MB each answer's files are read too and written anew into the current folder, as NAME.mask and
+NAME.score with a suffix: {"input", "mask": the suffix, "fractions", "outside", "score": the suffix | "score_error"}, or
+{"input", "error", "unreadable"}. Each case has a process of its own for that, with so many seconds of processor time
+and so much memory: what its files kill is this process alone.
 """
 
 import json
 import os
+import resource
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +24,8 @@ from shared.store.paths import UnsafePath, open_inside
 
 LINE = 1 << 18
 """Characters of an answer."""
+_NO_MEMORY = 3
+"""Exit code of a reader."""
 _TEXTS = ("error", "mask", "score", "report")
 _SUFFIXES = {"mask": (".nii.gz", ".nii", ".png"), "score": (".nii.gz", ".nii", ".png", ".npy")}
 _CALLED = {"mask": "mask", "score": "score image"}
@@ -117,13 +122,47 @@ def written(numbers: Any, place: Path, level: int = 1) -> str:
             path = write_plain_png(numbers.array, place, level)
         else:
             path = write_nifti(numbers.array, numbers.affine, place, level)
+    except MemoryError:
+        raise
     except Exception as error:
         # A stranger's affine may be none that can be written.
         raise Refused(f"it cannot be written anew ({type(error).__name__})", unreadable=True) from None
     return path.name.removeprefix(place.name)
 
 
-def main(limit: int, masks: bool) -> None:
+def tell(name: str, told: dict[str, Any]) -> None:
+    text = json.dumps({"input": name} | told)
+    print(text if len(text) < LINE else json.dumps({"input": name, "error": "the answer is longer than is read"}))
+    sys.stdout.flush()
+
+
+def apart(name: str, case: dict[str, Any], out: Path, seconds: int, megabytes: int) -> None:
+    """Tell of a case whose files are read in a process of their own."""
+    if not (reader := os.fork()):
+        code = 1
+        try:
+            resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20,) * 2)
+            # Of processor time, so that a busy machine does not count; its signal ends the process.
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            tell(name, segmentation(name, case, out, Path()))
+            code = 0
+        except MemoryError:
+            code = _NO_MEMORY
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(reader, 0)[1])
+    if code:
+        for what in ("mask.nii.gz", "mask.png", "score.nii.gz", "score.png"):
+            Path(f"{name}.{what}").unlink(missing_ok=True)
+        why = {
+            -signal.SIGPROF: f"take more than {seconds} s",
+            -signal.SIGKILL: f"need more than {megabytes} MB of memory",
+            _NO_MEMORY: f"need more than {megabytes} MB of memory",
+        }.get(code, "are damaged: the program that reads them died")
+        tell(name, {"error": f"not read: its files {why}"})
+
+
+def main(limit: int, seconds: int = 0, megabytes: int = 0) -> None:
     names = json.load(sys.stdin)
     out = Path(os.environ["M3_OUT"])
     try:
@@ -139,13 +178,20 @@ def main(limit: int, masks: bool) -> None:
     given = [case for case in cases if isinstance(case, dict)] if isinstance(cases, list) else []
     answers = {Path(str(case.get("input"))).name: case for case in given}
     text = json.dumps(head)
-    print(text if len(text) < LINE else "{}")
+    print(text if len(text) < LINE else "{}", flush=True)
+    if seconds:
+        # Loaded once, before the readers fork.
+        import _mask_files  # noqa: F401
+        import nibabel  # noqa: F401
+        from PIL import Image  # noqa: F401
     for name in names:
         if (case := answers.get(name)) is None:
             continue
-        text = json.dumps(segmentation(name, case, out, Path()) if masks else answer(name, case))
-        print(text if len(text) < LINE else json.dumps({"input": name, "error": "the answer is longer than is read"}))
+        if seconds:
+            apart(name, case, out, seconds, megabytes)
+        else:
+            tell(name, answer(name, case))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), "masks" in sys.argv[2:])
+    main(*map(int, sys.argv[1:]))

@@ -2,7 +2,8 @@
 
     python -m shared.dataset.propose ROOT --task T [--dimensions N] [--only a,b] [--target words] [--answers JSON]
 
-The last line on stdout is one JSON object {"proposals": [...], "explain": "..."}.
+The last line on stdout is one JSON object {"proposals": [...], "explain": "..."}; with `--out` the proposals are
+written there, one a line, and nothing is said.
 """
 
 import argparse
@@ -28,6 +29,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--hints", type=json.loads, default={}, help='JSON: value -> name, such as {"1": "liver"}')
     parser.add_argument("--answers", type=json.loads, default={}, help="JSON: key of a question -> what was chosen")
     parser.add_argument("--limit", type=int, default=5)
+    parser.add_argument("--out", type=Path)
     asked = parser.parse_args(words)
     if asked.root is None:
         parser.error("say where the dataset is, or set $M3_DATA")
@@ -47,6 +49,9 @@ def main(words: Sequence[str] | None = None) -> int:
         limit=asked.limit,
         seen=seen,
     )
+    if asked.out:
+        asked.out.write_text("".join(f"{one.model_dump_json()}\n" for one in found), encoding="utf-8")
+        return 0
     said = explain(asked.root, asked.task, seen) if not found else ""
     print(json.dumps({"proposals": [one.model_dump(mode="json") for one in found], "explain": said}))
     return 0
