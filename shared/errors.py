@@ -3,7 +3,8 @@
 M3Error
 ├── UserError            the person can mend it; the message says how (HTTP 4xx, exit code 2)
 │   ├── NotFound         no such run, dataset or artifact (HTTP 404)
-│   └── DataUnusable     the dataset cannot be had or divided as it was given; the run fails the gate named in it
+│   └── GateFailed       the run cannot pass the gate named in it, and ends as failed_gate
+│       └── DataUnusable the dataset cannot be had as it was given
 ├── ToolRefused          the core can mend it; the text goes back as the tool's result
 ├── ToolBroken           we have to mend it (disk full, GPU gone); ends the role's work
 ├── Unavailable          a server does not answer just now; whoever handles a message keeps it and tries again
@@ -27,15 +28,19 @@ class NotFound(UserError):
     """What was named does not exist."""
 
 
-class DataUnusable(UserError):
-    """The run's dataset cannot be unpacked, reached or divided; the message says what is wrong and what to do.
+class GateFailed(UserError):
+    """The run cannot pass `gate`; the message says why and what to do."""
 
-    `gate` is the one that the run fails.
-    """
-
-    def __init__(self, text: str, gate: str = "dataset_available") -> None:
+    def __init__(self, text: str, gate: str) -> None:
         super().__init__(text)
         self.gate = gate
+
+
+class DataUnusable(GateFailed):
+    """The run's dataset cannot be unpacked or reached."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, "dataset_available")
 
 
 class ToolRefused(M3Error):

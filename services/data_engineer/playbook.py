@@ -15,7 +15,7 @@ from shared.contracts.questions import Option, Question
 from shared.contracts.runs import Claim, Infeasibility, WorkReturned
 from shared.contracts.tools import ProposeRules, ReadFiles, WriteFiles
 from shared.contracts.transcript import Call, Observation
-from shared.errors import DataUnusable, UserError
+from shared.errors import GateFailed, UserError
 
 Script = Generator[tuple[Call, ...], Observation, None]
 RULES = "dataset.yaml"
@@ -43,7 +43,7 @@ def playbook(brief: Brief) -> Script:
     if claim := claim_of(best.coverage):
         yield (written, submit("declare_infeasible", claim))
     judged = yield (written, submit("submit_dataset", PreparedDataset(rules_path=RULES, notes=tuple(notes))))
-    raise DataUnusable("the rules that explain most were not accepted: " + "; ".join(judged.notes), "dataset_lockable")
+    raise GateFailed("the rules that explain most were not accepted: " + "; ".join(judged.notes), "dataset_lockable")
 
 
 def search(brief: Brief, only: Sequence[str]) -> Generator[tuple[Call, ...], Observation, list[Proposal]]:
@@ -87,12 +87,12 @@ def again(back: WorkReturned) -> Script:
     else:
         gates = back.evidence.get("gates")
         gate = next(iter(gates), "") if isinstance(gates, dict) else ""
-        raise DataUnusable(f"no rules can mend what came back: {back.reason}", gate or "dataset_lockable")
+        raise GateFailed(f"no rules can mend what came back: {back.reason}", gate or "dataset_lockable")
     judged = yield (
         call(WriteFiles(files={RULES: as_yaml(rules)}, overwrite=True)),
         submit("submit_dataset", PreparedDataset(rules_path=RULES, notes=(note[:500],))),
     )
-    raise DataUnusable("the mended rules were not accepted: " + "; ".join(judged.notes), "dataset_lockable")
+    raise GateFailed("the mended rules were not accepted: " + "; ".join(judged.notes), "dataset_lockable")
 
 
 def undecided(proposals: Sequence[Proposal], answers: dict[str, str]) -> Question | None:

@@ -12,7 +12,7 @@ from shared.agent.returning import bad_samples, hand_back
 from shared.contracts.tools import ReadFiles, StartTraining
 from shared.contracts.training import FinishedTraining
 from shared.contracts.transcript import Call, Observation
-from shared.errors import UserError
+from shared.errors import GateFailed, UserError
 from shared.training.failures import Ended, Known, diagnose, named
 
 CONFIG = "/workspace/config.yaml"
@@ -40,8 +40,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
         if job.get("outcome") == "ok" and (number == TRIES - 1 or "dice_zero" in causes or not change):
             answer = FinishedTraining(job_id=str(job["job_id"]), hyper_parameters=training_keys(keys))
             judged = yield (submit("submit_training", answer),)
-            causes.append("package: " + "; ".join(judged.notes))
-            break
+            raise GateFailed("the package was not accepted: " + "; ".join(judged.notes), "package_accepted")
         if samples := bad_samples(ended):
             judged = yield (hand_back(samples, "the training refuses its data"),)
             raise UserError(

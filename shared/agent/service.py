@@ -17,7 +17,7 @@ from shared.contracts.base import Event
 from shared.contracts.questions import END, QuestionAsked
 from shared.contracts.runs import RoleFailed
 from shared.contracts.state import RunState, order_for, out_of_turn
-from shared.errors import DataUnusable, M3Error, ReplayMismatch, ToolBroken, UserError
+from shared.errors import GateFailed, M3Error, ReplayMismatch, ToolBroken, UserError
 from shared.models import make_core
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class AgentService:
         gate = None
         if isinstance(error, OutOfBudget):
             end = "out_of_budget"
-        elif isinstance(error, DataUnusable):
+        elif isinstance(error, GateFailed):
             end, gate = "failed_gate", error.gate
         await self._failed(
             desk.brief.run_id, order, end=end, gate=gate, reason=f"{self.role.name}: {error}", spent=spent_in(desk)
