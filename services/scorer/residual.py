@@ -112,14 +112,14 @@ def _rules(table: CaseTable, rules: Rules, words: str) -> float:
     free, limited = (
         [_tokens(_plain(Rules.model_validate(one.rules))) for one in some] for some in (table.proposals, table.limited)
     )
-    known = names | _choices() | set(re.findall(r"\w+", words)) | {said for one in (*free, *limited) for _, said in one}
-    choice = (
-        math.log2(1 + len(free)),
-        _subset(len(names), len(table.coverage.label_names)) + math.log2(1 + len(limited)),
-    )
-    begun = [(choice[0], one) for one in ([], *free)] + [(choice[1], one) for one in limited]
+    known = names | _choices() | set(re.findall(r"\w+", words)) | {said for one in free for _, said in one}
+    narrower = known | {said for one in limited for _, said in one}
+    narrowed = _subset(len(names), len(table.coverage.label_names)) + math.log2(1 + len(limited))
     written = _tokens(_plain(rules))
-    return 1 + min(bits + _changed(one, written, known) for bits, one in begun)
+    return 1 + min(
+        *(math.log2(1 + len(free)) + _changed(one, written, known) for one in ([], *free)),
+        *(narrowed + _changed(one, written, narrower) for one in ([], *limited)),
+    )
 
 
 @cache
