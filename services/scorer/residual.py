@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
 from typing import TypeAlias
 
 from pydantic import JsonValue
@@ -24,9 +25,8 @@ _PARTS = (Rules, Images, Source, Table, LabelRule, MaskRule, TextRule, SplitRule
 _OURS = frozenset(name for part in _PARTS for name in part.model_fields)
 FIELD = math.log2(len(_OURS))
 """Bits of a name of a field of the rules' parts."""
-KIND = 3.0
-"""Bits of what comes next where something is written: a key, an entry, the end of a part, a text, another value, or
-the end of what is written."""
+KIND = math.log2(5)
+"""Bits of what a token is: a key, an entry, the end of a part, a text or another value."""
 _FIELD = re.compile(r"\{(\w+)\}")
 _COMPARED = 4_000_000
 """Tokens of a proposal times tokens of rules up to which they are compared one by one: hostile rules are long."""
@@ -71,9 +71,9 @@ def residual(tables: Sequence[CaseTable], words: str, cases: int) -> Residual:
 
     - rules: which of the proposals they begin with, or none; or to which of the names that these tell apart the search
       was limited, and which of its proposals then. Then what differs: where in the proposal, how many of its tokens go,
-      and what stands there instead, written out. A text that is in a proposal, is a name that one tells apart, or is a
-      word of request and card is a choice among these. Whatever rules say of a case follows from them and the files, so
-      it cannot be more than that: cases that they leave out and names of classes, too.
+      and what stands there instead, written out. A text that is in a proposal, is a name that one tells apart, a value
+      of a field with few of them, or a word of request and card is a choice among these. Whatever rules say of a case
+      follows from them and the files, so it cannot be more than that: cases that they leave out and names, too.
     - handed back: of the cases that the rules find any that the Data Engineer says were handed back.
     - script: a class and a patient for each case, since a script may list any, the names of classes letter by letter,
       and which cases there are; here it is no upper bound.
@@ -112,14 +112,22 @@ def _rules(table: CaseTable, rules: Rules, words: str) -> float:
     free, limited = (
         [_tokens(_plain(Rules.model_validate(one.rules))) for one in some] for some in (table.proposals, table.limited)
     )
-    known = names | set(re.findall(r"\w+", words)) | {said for one in (*free, *limited) for _, said in one}
-    choice = (
-        math.log2(1 + len(free)),
-        _subset(len(names), len(table.coverage.label_names)) + math.log2(1 + len(limited)),
-    )
-    begun = [(choice[0], one) for one in ([], *free)] + [(choice[1], one) for one in limited]
+    known = names | _choices() | set(re.findall(r"\w+", words)) | {said for one in free for _, said in one}
+    narrower = known | {said for one in limited for _, said in one}
+    narrowed = _subset(len(names), len(table.coverage.label_names)) + math.log2(1 + len(limited))
     written = _tokens(_plain(rules))
-    return 1 + min(bits + _changed(one, written, known) for bits, one in begun)
+    return 1 + min(
+        *(math.log2(1 + len(free)) + _changed(one, written, known) for one in ([], *free)),
+        *(narrowed + _changed(one, written, narrower) for one in ([], *limited)),
+    )
+
+
+@cache
+def _choices() -> frozenset[str]:
+    """What may stand in fields of the rules that have a few values only."""
+    return frozenset(
+        re.findall(r"'(\w+)'", " ".join(str(one.annotation) for part in _PARTS for one in part.model_fields.values()))
+    )
 
 
 def _plain(rules: Rules) -> JsonValue:
@@ -155,17 +163,23 @@ def _changed(begun: list[Token], written: list[Token], known: set[str]) -> float
     before, after = _fields(begun), _fields(written)
     # Names of fields may be told behind the lock, where they say whose a case is.
     bits = 1 + sum(BYTE * (len(name.encode()) + 1) for name in after - before)
-    for tokens in _put_in(begun, written):
-        bits += 1 + 2 * place + KIND + sum(KIND + _bits(token, after, known) for token in tokens)
+    for gone, tokens in _differing(begun, written):
+        bits += 1 + place + _number(gone) + _number(len(tokens))
+        bits += sum(KIND + _bits(token, after, known) for token in tokens)
     return bits
 
 
-def _put_in(begun: list[Token], written: list[Token]) -> list[list[Token]]:
-    """What stands in place of a part of `begun`, for each part that differs."""
+def _differing(begun: list[Token], written: list[Token]) -> list[tuple[int, list[Token]]]:
+    """How many tokens of `begun` go and what stands there instead, for each part that differs."""
     if len(begun) * len(written) > _COMPARED:
-        return [] if begun == written else [written]
+        return [] if begun == written else [(len(begun), written)]
     found = SequenceMatcher(None, begun, written, autojunk=False).get_opcodes()
-    return [written[start:end] for what, _, _, start, end in found if what != "equal"]
+    return [(last - first, written[start:end]) for what, first, last, start, end in found if what != "equal"]
+
+
+def _number(number: int) -> float:
+    """Bits of any number from 0 on (Elias gamma)."""
+    return 2 * (number + 1).bit_length() - 1
 
 
 def _fields(tokens: Sequence[Token]) -> frozenset[str]:

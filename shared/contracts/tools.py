@@ -122,8 +122,9 @@ class PreviewFiles(ToolArgs):
 
 class ProposeRules(ToolArgs):
     """Search for the rules by which this dataset's cases are found. Answers with the best few, each as YAML with what
-    it explains: cases, patients, classes, files left out and why. Save the one you take as dataset.yaml, changed as you
-    see fit. Where two explain the same and differ in one decision, ask a person.
+    it explains: cases, patients, classes, files left out and why. Save the one you take as dataset.yaml, changed where
+    it has to be: of few cases, much that is your own keeps the score from being useful. Where two explain the same and
+    differ in one decision, ask a person.
     """
 
     tool = "propose_rules"

@@ -253,7 +253,7 @@ def test_a_reader_that_is_killed_costs_its_case_alone(tmp_path: Path) -> None:
 
     for said, told in {
         "take more than 1 s": read(1, 4000),
-        "need more than 220 MB": read(300, 220),
+        "need more than 180 MB": read(300, 180),
         "need more than 4000 MB": read(300, 4000, kill=True),
     }.items():
         assert list(told) == list(given)

@@ -27,11 +27,13 @@ from shared.contracts.rules import Rules
 from shared.contracts.runs import DataCard, RunFinished, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.scoring import RunScored
 from shared.contracts.training import JobFinished, JobSpec, JobStarted, TrainingFinished
+from shared.dataset.propose import propose
 from shared.embedded.nats import start_nats
 from shared.embedded.s3 import start_s3
 from shared.settings import Settings
 from shared.store import Store
 
+REQUEST = "classify pictures"
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
 """For a run from request to score, on a machine that is busy with something else."""
@@ -69,13 +71,13 @@ class Scoring:
         """One run of the dataset below `data`; `seconds` bounds its predict job instead of what the scorer allows."""
         bus = await Bus.connect(self.settings, "gateway")
         try:
-            return await self._score(bus, data, rules_for(rows), package, seconds)
+            return await self._score(bus, data, await asyncio.to_thread(rules_for, data, rows), package, seconds)
         finally:
             await bus.close()
 
     async def _score(self, bus: Bus, data: Path, rules: Rules, package: Ref, seconds: float | None) -> Scored:
         run: dict[str, Any] = {"run_id": new_run_id()}
-        asked = RunRequested.make(**run, sender="gateway", cause=None, requirement="classify pictures")
+        asked = RunRequested.make(**run, sender="gateway", cause=None, requirement=REQUEST)
         plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
         card = DataCard(dataset_id=data.name, name="d", description="d", path=str(data))
         planned = TaskPlanned.make(**run, sender="task_manager", cause=asked, plan=plan, card=card)
@@ -129,24 +131,13 @@ class Scoring:
         )
 
 
-def rules_for(rows: Sequence[IndexRow]) -> Rules:
-    """Of the dataset that `write_table` completes."""
-    several = any(isinstance(row.label, tuple) for row in rows)
-    return Rules.model_validate(
-        {
-            "task": "diagnosis",
-            "dimensions": 2,
-            "images": [{"files": "{name}.png"}],
-            "tables": {"cases": {"file": "cases.csv", "key": "name"}},
-            "patient": {"table": "cases", "column": "patient"},
-            "label": {"source": {"table": "cases", "column": "label"}}
-            | ({"separator": "|", "missing": "none"} if several else {}),
-            "split": {
-                "source": {"table": "cases", "column": "split"},
-                **{side: [side] for side in ("train", "val", "test")},
-            },
-        }
-    )
+def rules_for(data: Path, rows: Sequence[IndexRow]) -> Rules:
+    """Of the dataset that `write_table` completes: what the search proposes, as the Data Engineer would have it."""
+    best = Rules.model_validate(propose(data, "diagnosis", dimensions=2, target=REQUEST)[0].rules)
+    if best.label is None or not any(isinstance(row.label, tuple) for row in rows):
+        return best
+    # Pictures in which nothing is bright have no label.
+    return best.model_copy(update={"label": best.label.model_copy(update={"missing": "none"})})
 
 
 def write_table(folder: Path, rows: Sequence[IndexRow]) -> None:
