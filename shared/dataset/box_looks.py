@@ -116,6 +116,8 @@ def _boxes(
     if not fitting:
         return None
     meanings = (said,) if said in fitting and said is not None else fitting
+    if "corners" in meanings and not shares and _inclusive(every, sized):
+        meanings = tuple("inclusive" if one == "corners" else one for one in meanings)
     classes = _class_column(table, [(row, len(boxes)) for row, boxes in read], columns)
     return RegionLook("boxes", columns, meanings, shares, name, *classes, empty=any(not boxes for _, boxes in read))
 
@@ -130,6 +132,15 @@ def _fits(meaning: Box, every: Sequence[Four], sized: Sequence[tuple[Four, tuple
     wide = sum(right > left and bottom > top for left, top, right, bottom in (_edges(meaning, box) for box in every))
     held = sum(inside(box, size) for box, size in sized)
     return wide >= _ENOUGH * len(every) and held >= _ENOUGH * len(sized)
+
+
+def _inclusive(every: Sequence[Four], sized: Sequence[tuple[Four, tuple[float, float]]]) -> bool:
+    """Whether far corners are the last pixels, as whole numbers are by the usual convention (VOC), unless one is the
+    edge of its image, behind which there is no pixel."""
+    sizes = {size for _, size in sized}
+    known = [(box, *sizes) for box in every] if len(sizes) == 1 else sized
+    whole = all(value % 1 == 0 for box in every for value in box)
+    return whole and not any(box[2] == size[0] or box[3] == size[1] for box, size in known)
 
 
 def _edges(meaning: Box, box: Four) -> Four:

@@ -74,7 +74,8 @@ def mark_of_box(structure: str, box: Four, meaning: Box, shares: bool, number: i
     """Raises ValueError for a box without extent."""
     a, b, c, d = box
     x, y, width, height = {
-        "corners": (a, b, c - a, d - b), "size": (a, b, c, d), "middle": (a - c / 2, b - d / 2, c, d)
+        "corners": (a, b, c - a, d - b), "inclusive": (a, b, c - a + 1, d - b + 1), "size": (a, b, c, d),
+        "middle": (a - c / 2, b - d / 2, c, d),
     }[meaning]  # fmt: skip
     numbers = box_numbers(x, y, width, height)
     if shares:
