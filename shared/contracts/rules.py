@@ -145,8 +145,8 @@ class MaskRule(Contract):
     """Of `boxes`: the four columns of x, y and what `box` says, or one whose cells hold all of it. Of `polygons`: those
     of x and of y, or one. A cell may hold several: `[[1, 2, 30, 40], ...]`, `1 2 30 40; ...`, or in lines."""
     box: Box = "corners"
-    """The numbers of a box: x, y of two corners, the far one behind the last pixel (`corners`) or on it (`inclusive`, like
-    VOC but from 0); x, y of the top left corner, width, height (`size`); or x, y of the middle (`middle`)."""
+    """The numbers of a box: x, y of two corners, the far one behind the last pixel (`corners`) or on it (`inclusive`,
+    like VOC but from 0); x, y of the top left corner, width, height (`size`); or x, y of the middle (`middle`)."""
     shares: bool = False
     """Of `boxes` and `polygons`: numbers are shares of the image's width and height instead of pixels."""
     class_column: str | None = None

@@ -150,6 +150,10 @@ def _match_parts(
         # Paths of the machine where the table was made: their ends fit.
         _settle({part: index.ending(part) for part in free}, things, found, unclear, claimed, owners)
         free = [part for part in free if part not in found and part not in unclear]
+    if free and paths and not last:
+        texts = {number: thing.texts for number, thing in enumerate(things) if number not in claimed}
+        _settle(woven(free, texts), things, found, unclear, claimed, owners)
+        free = [part for part in free if part not in found and part not in unclear]
     if free:
         bare = _BareIndex(things, claimed)
         _settle({part: bare.find(part) for part in free}, things, found, unclear, claimed, owners)
@@ -253,6 +257,29 @@ class _BareIndex:
         plain, bare = _third(_base(key)), _bare(key)
         found = self.bare.get(plain, set())
         return found | self.plain.get(bare, set()) if bare != plain else found
+
+
+def woven(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, set[int]]:
+    """Keys made of several names of a path in order, the last one among them: `A_7_T1` of `A/7/scans/T1.nii.gz`. Key ->
+    numbers of the paths that it fits."""
+    split = [(number, _third(text).split("/")) for number, texts in paths.items() for text in texts]
+    lasts = {names[-1] for _, names in split}
+    wanted: dict[str, list[str]] = defaultdict(list)
+    ends: set[str] = set()
+    for key in keys:
+        form = _third(key).replace("/", "_")
+        parts = [form, *(form[mark.end() :] for mark in re.finditer("_", form))]
+        if not lasts.isdisjoint(parts[1:]):
+            wanted[form].append(key)
+            ends.update(parts)
+    found: dict[str, set[int]] = {}
+    for number, names in split if wanted else ():
+        made = {names[-1]} & ends
+        for folder in reversed(names[:-1]):
+            made |= {longer for one in made if (longer := f"{folder}_{one}") in ends}
+        for key in (key for form in made - {names[-1]} for key in wanted.get(form, ())):
+            found.setdefault(key, set()).add(number)
+    return found
 
 
 def _base(path: str) -> str:

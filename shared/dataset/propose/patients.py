@@ -1,7 +1,8 @@
 """Where a case's patient comes from: a column, a header, a folder, a part of the name, or nothing."""
 
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from shared.contracts.rules import Source
@@ -64,6 +65,8 @@ def with_patient(draft: Draft, survey: Survey, taken: set[str], answer: str | No
     if answer is not None:
         chosen = [one for one in options if one.where == answer] or chosen[:1]
     drafts = [made for one in chosen if (made := _applied(draft, survey, one))]
+    if not drafts and (made := _by_names_of_folders(draft, taken)) is not None:
+        return [made]
     if not drafts:
         return [draft.said("patient", "nothing tells patients apart, so each case counts as one")]
     if len(drafts) > 1:
@@ -88,6 +91,32 @@ def _applied(draft: Draft, survey: Survey, option: Option) -> Draft | None:
         return None
     source = Source(table=made[1], column=option.column, part=option.part)
     return made[0].change(patient=source, prior=said.prior + 0.02)
+
+
+def _by_names_of_folders(draft: Draft, taken: set[str]) -> Draft | None:
+    """The draft with the patient that the names in each folder tell in their own way; None unless all do."""
+    pieces = list(draft.pieces)
+    folders: dict[str, list[int]] = defaultdict(list)
+    for place, piece in enumerate(pieces):
+        folders[piece.pattern.rpartition("/")[0]].append(place)
+    channel = draft.channels[0]
+    if len(folders) < 2 or len(draft.channels) > 1 or channel.inside:
+        return None
+    where = []
+    for places in folders.values():
+        part = draft.change(channels=(replace(channel, pieces=tuple(pieces[place] for place in places)),))
+        look = look_at(part)
+        options = [Option(_strength(one), one.where, one.values, one) for one in names(part, look, taken)]
+        name = next((one.name for one in _chosen(options, len(look.units)) if one.name and not one.name.part), None)
+        told = _by_name(part, name) if name and not part.used & set(part.pieces[0].fields) else None
+        if name is None or told is None or told.patient is None or told.patient.field is None:
+            return None
+        for place, piece in zip(places, told.renamed({told.patient.field: "patient"}).pieces, strict=True):
+            pieces[place] = piece
+        where.append(name.where)
+    said = f"the patient is told by {' and '.join(where[:2])}" + f" and {len(where) - 2} more" * (len(where) > 2)
+    whole = draft.change(channels=(replace(channel, pieces=tuple(pieces)),), patient=Source(field="patient"))
+    return whole.said("patient", said)
 
 
 def _by_name(draft: Draft, name: Name) -> Draft | None:

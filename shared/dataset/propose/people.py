@@ -82,7 +82,7 @@ def names(draft: Draft, look: Look, taken: set[str]) -> list[Name]:
 
 def _folders(draft: Draft, free: Sequence[str], index: dict[str, Values]) -> list[Name]:
     """Each folder as a whole, by one field where that tells it apart. Where each case has its own folder of several
-    fields, also its beginning: `MET-0979` of `MET-0979-000`, `MET-0979-001`."""
+    fields, with a file of each kind, also its beginning: `MET-0979` of `MET-0979-000`, `MET-0979-001`."""
     found: list[Name] = []
     seen: set[str] = set()
     for part in draft.channels[0].pieces[0].pattern.split("/")[:-1]:
@@ -98,7 +98,7 @@ def _folders(draft: Draft, free: Sequence[str], index: dict[str, Values]) -> lis
         text = braces(name) if alone else _between(part, inner[0], inner[-1])
         values = index[name] if alone else joined
         found.append(Name(name, values, text, f"folder `{part}`", lead, part == braces(name)))
-        if len(inner) > 1 and distinct(values) == len(values):
+        if len(inner) > 1 and distinct(values) * len(draft.channels[0].pieces) == len(values):
             found += [
                 Name(new[0], _joined(inner[:count], index), text, f"`{text}` of folder `{part}`", lead)
                 for count in range(1, len(inner))

@@ -179,7 +179,8 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
                 return draft, parts[0][1:-1]
             if depth == first.pattern.count("/") - 1 and draft.case == "folder":
                 return draft, "folder"
-            if inner and not inner & draft.used and "unit" not in first.fields:
+            fields = all("{" in part for part in parts)
+            if fields and not inner & draft.used and "unit" not in first.fields:
                 return draft.with_level(depth, "unit"), "unit"
             # Others name its fields: the whole of it, in their patterns, too.
             if (
@@ -198,7 +199,7 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
                 return draft, name
     if by.startswith("upto") and (made := _upto(draft, keys, look.share)) is not None:
         return made, "unit"
-    return draft, "path" if by == "stem" else "auto"
+    return draft, "path" if by in ("stem", "path") else "auto"
 
 
 def _upto(draft: Draft, keys: set[str], share: float) -> Draft | None:
