@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from shared.contracts.rules import Source
 from shared.dataset.candidates import OTHER
-from shared.dataset.column_looks import ColumnLook
+from shared.dataset.column_looks import ABOUT, ColumnLook, says_people
 from shared.dataset.joins import TableLook
+from shared.dataset.people import PERSONS
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner, inner_values
 from shared.dataset.propose.people import Name, names
@@ -18,10 +19,7 @@ from shared.dataset.propose.values import Look, cell_of, distinct, falls_into, l
 from shared.dataset.propose.words import acquired
 from shared.dataset.survey import Survey
 
-_PEOPLE = re.compile(r"\b(?:patient|subject|participant|person|volunteer|pid|ptid|rid|mrn)", re.I)
-_NOT_ID = re.compile(r"age|sex|gender|race|name$|date|weight|height|size|position|orient|birth|group|status|type", re.I)
-_ONE_PERSON = re.compile(r"(?:^|[/_. -])((?:patient|pat|subject|subj|sub|person|participant|volunteer)[-_ ]?\d+)"
-                         r"(?=[/_. -])", re.I)  # fmt: skip
+_ONE_PERSON = re.compile(rf"(?:^|[/_. -])((?:{PERSONS})[-_ ]?\d+)(?=[/_. -])", re.I)
 _DAY = re.compile(r"(?:19|20)\d{2}[01]\d[0-3]\d")
 _BEFORE_VIEW = r"^.*?([^\W\d_]*[-_ ]?\d+)"
 _GROUPS = re.compile(
@@ -157,11 +155,9 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
             continue
         for column in table.columns:
             words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", column.name)
-            people = bool(_PEOPLE.search(words) or column.names_people) and not _NOT_ID.search(words)
+            people = column.names_people
             several = (
-                bool(_GROUPS.search(words))
-                and not _NOT_ID.search(words)
-                and column.kind in ("id", "category", "integer")
+                bool(_GROUPS.search(words)) and not ABOUT.search(words) and column.kind in ("id", "category", "integer")
             )
             unsaid = not (people or several) and (_numbered_ids(column, table) or _in_blocks(column, table))
             if not (people or several or unsaid) or column.distinct < 2:
@@ -197,7 +193,7 @@ def _with_view(values: list[str]) -> bool:
 def _in_blocks(column: ColumnLook, table: TableLook) -> bool:
     """Whether many values stand for a few neighbouring rows each, as the rows of one person do: an age or a fold comes
     again further down."""
-    if column.kind not in ("id", "category", "integer") or OTHER.search(column.name) or _NOT_ID.search(column.name):
+    if column.kind not in ("id", "category", "integer") or OTHER.search(column.name) or ABOUT.search(column.name):
         return False
     cells = [row[column.name] for row in table.rows[:5000] if row[column.name]]
     blocks = sum(one != other for one, other in pairwise(cells)) + 1
@@ -207,7 +203,7 @@ def _in_blocks(column: ColumnLook, table: TableLook) -> bool:
 def _numbered_ids(column: ColumnLook, table: TableLook) -> bool:
     """Whether cells of a column are numbers of something: one word with digits (`F141`), zeros before (`0042`) or five
     digits and more. Whose they are its header does not say in a language that is known."""
-    if column.kind not in ("id", "category", "integer") or OTHER.search(column.name) or _NOT_ID.search(column.name):
+    if column.kind not in ("id", "category", "integer") or OTHER.search(column.name) or ABOUT.search(column.name):
         return False
     cells = sorted({row[column.name] for row in table.rows[:5000] if row[column.name]})
     if len(cells) < max(6, 0.05 * min(len(table.rows), 5000)) or all(_DAY.fullmatch(cell) for cell in cells):
@@ -250,13 +246,7 @@ def _inside(draft: Draft, survey: Survey) -> list[Option]:
     """Values beside the images in their files, and columns that name what is inside."""
     found = []
     for one in inner_values(draft, survey):
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", one.name)
-        if (
-            _PEOPLE.search(words)
-            and not _NOT_ID.search(words)
-            and share(one.values) >= 0.5
-            and distinct(one.values) > 1
-        ):
+        if says_people(one.name) and share(one.values) >= 0.5 and distinct(one.values) > 1:
             found.append(Option(3, one.where, one.values, inner=one))
     return found
 

@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from shared.contracts.rules import Source, Table
 from shared.dataset.joins import TableLook, plain
+from shared.dataset.keys import bare
 from shared.dataset.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.pieces import align, braces, piece_of
@@ -85,18 +86,13 @@ def _one_each(draft: Draft, survey: Survey, look: TableLook) -> Table | None:
         return None
     free = [name for name in image.fields if name not in fit.names.values()]
     for column in look.columns:
-        keys = {_bare(row[column.name]) for row in look.rows[:_MOST_ROWS] if row[column.name]}
+        keys = {bare(row[column.name]) for row in look.rows[:_MOST_ROWS] if row[column.name]}
         for name in free:
-            values = {_bare(value) for value in image.column(name)}
+            values = {bare(value) for value in image.column(name)}
             if len(values) > 1 and len(values & keys) >= 0.8 * len(values):
                 names = {one: fit.names.get(one, f"table_{one}") for one in records.fields}
                 return Table(file=records.renamed(names).pattern, sheet=look.sheet, key=column.name, names=name)
     return None
-
-
-def _bare(text: str) -> str:
-    """A number without the word before it: `ses-01` and `1` are one visit."""
-    return re.sub(r"^[^\W\d_]+[-_ ]?0*(?=\d)|^0+(?=\d)", "", text.strip().lower())
 
 
 def _by_side(draft: Draft, look: TableLook, file: str) -> str:
