@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from shared.contracts.rules import Box
 from shared.dataset.box_columns import called
-from shared.dataset.candidates import CLASS, LABEL, MOST_CLASSES, OTHER
+from shared.dataset.candidates import MOST_CLASSES
 from shared.dataset.evidence import Units
 from shared.dataset.looking import Looker
 from shared.dataset.mark_files import says_boxes
@@ -16,6 +16,7 @@ from shared.dataset.naming import evenly
 from shared.dataset.regions import Four, boxes_of, names_of, polygons_of
 from shared.dataset.splits import split_of
 from shared.dataset.table_looks import TableLook
+from shared.dataset.words import label_likeness
 
 _BOX = re.compile(
     r"box|rect|roi|region|coord|locat|annot|mark|lesion|finding|label|target|detect|xyxy|xywh|(?<![a-z])bb",
@@ -214,9 +215,7 @@ def _class_column(
         if sum(map(bool, read)) < _ENOUGH * len(rows) or not 1 <= len(names) <= MOST_CLASSES:
             continue
         lists = any(count > 1 for _, count in rows) and any(map(_LIST.search, cells))
-        likely = 1.0 if CLASS.search(column.name) else 0.1 if OTHER.search(column.name) else 0.5
-        likely = 0.8 if likely == 0.5 and LABEL.search(column.name) else likely
-        likely += 0.4 * lists
+        likely = label_likeness(column.name) + 0.4 * lists
         worded = sum(bool(re.search(r"[^\W\d_]{2,}", name)) for name in names) * 2 > len(names)
         coded = sum(bool(re.search(r"\d", name)) for name in names) * 2 > len(names)
         # A lone name is one of the regions, not of the dataset, where other rows have none.

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from shared.contracts.rules import Source
-from shared.dataset.candidates import CLASS, MOST_CLASSES
+from shared.dataset.candidates import MOST_CLASSES
 from shared.dataset.column_looks import says_people
 from shared.dataset.evidence import Evidence
 from shared.dataset.family import MASK_WORD, Family
@@ -16,6 +16,7 @@ from shared.dataset.held import SUFFIXES, Array, Held, held
 from shared.dataset.looking import Looker
 from shared.dataset.naming import evenly
 from shared.dataset.splits import split_of
+from shared.dataset.words import label_likeness
 from shared.imaging.arrays import plain_shape, split_axis4
 from shared.imaging.errors import BadImage
 
@@ -124,4 +125,4 @@ def _judge(name: str, values: list[str], share: float, family: Family, found: Fo
     elif says_people(name):
         add("patients", 1.0)
     elif 2 <= len(counts) <= MOST_CLASSES and len(counts) * 3 <= sum(counts.values()):
-        add("labels", 0.9 if CLASS.search(name) or name.lower() in ("y", "target") else 0.4)
+        add("labels", 0.9 if label_likeness(name) >= 0.9 or name.lower() == "y" else 0.4)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from shared.contracts.rules import Source
-from shared.dataset.candidates import OTHER
 from shared.dataset.column_looks import ABOUT, ColumnLook, says_people
 from shared.dataset.joins import TableLook
 from shared.dataset.people import PERSONS
@@ -16,8 +15,8 @@ from shared.dataset.propose.people import Name, names
 from shared.dataset.propose.pieces import braces
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import Look, cell_of, distinct, falls_into, look_at, share
-from shared.dataset.propose.words import acquired
 from shared.dataset.survey import Survey
+from shared.dataset.words import acquired, label_likeness
 
 _ONE_PERSON = re.compile(rf"(?:^|[/_. -])((?:{PERSONS})[-_ ]?\d+)(?=[/_. -])", re.I)
 _DAY = re.compile(r"(?:19|20)\d{2}[01]\d[0-3]\d")
@@ -156,10 +155,10 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
         for column in table.columns:
             words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", column.name)
             people = column.names_people
-            several = (
-                bool(_GROUPS.search(words)) and not ABOUT.search(words) and column.kind in ("id", "category", "integer")
-            )
-            unsaid = not (people or several) and (_numbered_ids(column, table) or _in_blocks(column, table))
+            numbers = column.kind in ("id", "category", "integer") and not ABOUT.search(words)
+            several = numbers and bool(_GROUPS.search(words))
+            unsaid = not (people or several) and numbers and label_likeness(column.name) > 0.1
+            unsaid = unsaid and (_numbered_ids(column, table) or _in_blocks(column, table))
             if not (people or several or unsaid) or column.distinct < 2:
                 continue
             values = look.of(cell_of(survey, table, column.name))
@@ -193,8 +192,6 @@ def _with_view(values: list[str]) -> bool:
 def _in_blocks(column: ColumnLook, table: TableLook) -> bool:
     """Whether many values stand for a few neighbouring rows each, as the rows of one person do: an age or a fold comes
     again further down."""
-    if column.kind not in ("id", "category", "integer") or OTHER.search(column.name) or ABOUT.search(column.name):
-        return False
     cells = [row[column.name] for row in table.rows[:5000] if row[column.name]]
     blocks = sum(one != other for one, other in pairwise(cells)) + 1
     return max(6, 0.2 * len(cells)) <= blocks == len(set(cells)) <= 0.9 * len(cells)
@@ -203,8 +200,6 @@ def _in_blocks(column: ColumnLook, table: TableLook) -> bool:
 def _numbered_ids(column: ColumnLook, table: TableLook) -> bool:
     """Whether cells of a column are numbers of something: one word with digits (`F141`), zeros before (`0042`) or five
     digits and more. Whose they are its header does not say in a language that is known."""
-    if column.kind not in ("id", "category", "integer") or OTHER.search(column.name) or ABOUT.search(column.name):
-        return False
     cells = sorted({row[column.name] for row in table.rows[:5000] if row[column.name]})
     if len(cells) < max(6, 0.05 * min(len(table.rows), 5000)) or all(_DAY.fullmatch(cell) for cell in cells):
         return False

@@ -11,8 +11,8 @@ from shared.dataset.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.pieces import align, braces, piece_of
 from shared.dataset.propose.rows import rows_of_views
-from shared.dataset.propose.words import slug
 from shared.dataset.survey import Survey
+from shared.dataset.words import slug
 
 _ENOUGH = 0.05
 _MOST_ROWS = 20_000

@@ -13,8 +13,8 @@ from shared.dataset.propose.inner_values import inner_values
 from shared.dataset.propose.pieces import Piece
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import groups, look_at, share, table_of
-from shared.dataset.propose.words import overlap, words
 from shared.dataset.survey import Survey
+from shared.dataset.words import overlap, words
 
 _WHOLE = ("report", "text", "caption", "narrative")
 _PARTS = ("finding", "impression", "conclusion")
