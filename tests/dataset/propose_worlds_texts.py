@@ -84,6 +84,17 @@ def texts_of_images_and_of_cases(root: Path) -> None:
     save_json(root / "texts/impressions.json", whole)
 
 
+def texts_of_visits_in_folders(root: Path) -> None:
+    """A folder of sequences a visit, called by patient and visit, and a text for each."""
+    texts = {}
+    for number in range(24):
+        visit = f"MET-{number % 12:05d}-{number // 12:03d}"
+        for kind in ("t1c", "t2f"):
+            volume(root / "images" / visit / f"{visit}-{kind}.nii.gz")
+        texts[visit] = {"impression": report(number)}
+    save_json(root / "impressions.json", texts)
+
+
 def views_and_reports(root: Path) -> None:
     views, reports = [], []
     for number in range(1, 13):
@@ -155,6 +166,7 @@ WORLDS = {
     "texts by patient and study": World(files_by_patient, "report_generation", 9, 6, dimensions=2),
     "names of several folders": World(names_of_several_folders, "report_generation", 24, 12, dimensions=3),
     "texts of images and of cases": World(texts_of_images_and_of_cases, "report_generation", 60, 18, dimensions=3),
+    "texts of visits in folders": World(texts_of_visits_in_folders, "report_generation", 24, 12, dimensions=3),
     "views and reports in two tables": World(views_and_reports, "report_generation", 12, 12, dimensions=2),
     "tagged texts": World(tagged_texts, "report_generation", 10, 10, dimensions=2),
     "texts beside scans": World(texts_beside, "report_generation", 10, 10, dimensions=3),

@@ -173,7 +173,9 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
             inner = {name for part in parts for name in re.findall(r"\{(\w+)\}", part)}
             if len(set(parts)) == 1 and re.fullmatch(r"\{\w+\}", parts[0]):
                 return draft, parts[0][1:-1]
-            if depth == first.pattern.count("/") - 1 and draft.case == "folder":
+            # Fields of a folder's name may tell its patient from a visit, so that they stay.
+            last = all(depth == piece.pattern.count("/") - 1 for piece in draft.pieces)
+            if last and (draft.case == "folder" or len(inner) > 1):
                 return draft, "folder"
             fields = all("{" in part for part in parts)
             if fields and not inner & draft.used and "unit" not in first.fields:
