@@ -3,13 +3,13 @@
 import json
 
 import numpy as np
-from tests.families.base import Build
 
 from bench.strangers import draw
-from bench.strangers.third import FAMILIES as _OTHERS
-from bench.strangers.third import family
+from bench.strangers.build import Families
+from tests.families.base import Build
 
-_BEFORE = set(_OTHERS)
+FAMILIES = Families()
+family = FAMILIES.family
 
 
 @family(
@@ -182,6 +182,3 @@ def irm(b: Build) -> None:
         for k, lesion in enumerate(lesions, 1):
             b.nifti(f"{folder}/lesion_{k}.nii.gz", lesion, dtype=np.uint8)
         b.case(files, patient=person, mask={"lesion": np.any(lesions, 0)}, channels=3)
-
-
-FAMILIES = {name: _OTHERS.pop(name) for name in [*_OTHERS] if name not in _BEFORE}

@@ -112,7 +112,7 @@ class LabelRule(Contract):
 MaskKind = Literal[
     "file", "palette", "array", "rle", "boxes", "polygons", "coco", "yolo", "voc", "labelme", "dicom_seg", "rtstruct"
 ]  # fmt: skip
-Box = Literal["corners", "size", "middle"]
+Box = Literal["corners", "inclusive", "size", "middle"]
 
 
 class MaskRule(Contract):
@@ -145,7 +145,8 @@ class MaskRule(Contract):
     """Of `boxes`: the four columns of x, y and what `box` says, or one whose cells hold all of it. Of `polygons`: those
     of x and of y, or one. A cell may hold several: `[[1, 2, 30, 40], ...]`, `1 2 30 40; ...`, or in lines."""
     box: Box = "corners"
-    """The numbers of a box: x, y of two corners; x, y of the top left corner, width, height; or x, y of the middle."""
+    """The numbers of a box: x, y of two corners, the far one behind the last pixel (`corners`) or on it (`inclusive`,
+    like VOC but from 0); x, y of the top left corner, width, height (`size`); or x, y of the middle (`middle`)."""
     shares: bool = False
     """Of `boxes` and `polygons`: numbers are shares of the image's width and height instead of pixels."""
     class_column: str | None = None

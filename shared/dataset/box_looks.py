@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from shared.contracts.rules import Box
 from shared.dataset.box_columns import called
-from shared.dataset.candidates import CLASS, LABEL, MOST_CLASSES, OTHER
+from shared.dataset.candidates import MOST_CLASSES
 from shared.dataset.evidence import Units
 from shared.dataset.looking import Looker
 from shared.dataset.mark_files import says_boxes
@@ -16,6 +16,7 @@ from shared.dataset.naming import evenly
 from shared.dataset.regions import Four, boxes_of, names_of, polygons_of
 from shared.dataset.splits import split_of
 from shared.dataset.table_looks import TableLook
+from shared.dataset.words import label_likeness
 
 _BOX = re.compile(
     r"box|rect|roi|region|coord|locat|annot|mark|lesion|finding|label|target|detect|xyxy|xywh|(?<![a-z])bb",
@@ -116,6 +117,8 @@ def _boxes(
     if not fitting:
         return None
     meanings = (said,) if said in fitting and said is not None else fitting
+    if "corners" in meanings and not shares and _inclusive(every, sized):
+        meanings = tuple("inclusive" if one == "corners" else one for one in meanings)
     classes = _class_column(table, [(row, len(boxes)) for row, boxes in read], columns)
     return RegionLook("boxes", columns, meanings, shares, name, *classes, empty=any(not boxes for _, boxes in read))
 
@@ -130,6 +133,15 @@ def _fits(meaning: Box, every: Sequence[Four], sized: Sequence[tuple[Four, tuple
     wide = sum(right > left and bottom > top for left, top, right, bottom in (_edges(meaning, box) for box in every))
     held = sum(inside(box, size) for box, size in sized)
     return wide >= _ENOUGH * len(every) and held >= _ENOUGH * len(sized)
+
+
+def _inclusive(every: Sequence[Four], sized: Sequence[tuple[Four, tuple[float, float]]]) -> bool:
+    """Whether far corners are the last pixels, as whole numbers are by the usual convention (VOC), unless one is the
+    edge of its image, behind which there is no pixel."""
+    sizes = {size for _, size in sized}
+    known = [(box, *sizes) for box in every] if len(sizes) == 1 else sized
+    whole = all(value % 1 == 0 for box in every for value in box)
+    return whole and not any(box[2] == size[0] or box[3] == size[1] for box, size in known)
 
 
 def _edges(meaning: Box, box: Four) -> Four:
@@ -203,9 +215,7 @@ def _class_column(
         if sum(map(bool, read)) < _ENOUGH * len(rows) or not 1 <= len(names) <= MOST_CLASSES:
             continue
         lists = any(count > 1 for _, count in rows) and any(map(_LIST.search, cells))
-        likely = 1.0 if CLASS.search(column.name) else 0.1 if OTHER.search(column.name) else 0.5
-        likely = 0.8 if likely == 0.5 and LABEL.search(column.name) else likely
-        likely += 0.4 * lists
+        likely = label_likeness(column.name) + 0.4 * lists
         worded = sum(bool(re.search(r"[^\W\d_]{2,}", name)) for name in names) * 2 > len(names)
         coded = sum(bool(re.search(r"\d", name)) for name in names) * 2 > len(names)
         # A lone name is one of the regions, not of the dataset, where other rows have none.

@@ -14,24 +14,11 @@ from shared.dataset.onehot import FEW, onehot_evidence
 from shared.dataset.overlap import ROLE, dense
 from shared.dataset.splits import split_of
 from shared.dataset.table_looks import TableLook
+from shared.dataset.words import label_likeness
 
 MOST_CLASSES = 60
 _GRADES = 6
 """Numbers of a column, such as 0, 0.5 and 1, that may still be grades."""
-CLASS = re.compile(r"label|class|diag|target|categor|grade|outcome|disease|finding|patholog|birads|malignan"
-                   r"|(?<![a-z])(?:dx|gt)$", re.IGNORECASE)  # fmt: skip
-LABEL = re.compile(
-    CLASS.pattern + r"|type|group|status|stage|score|severity|histolog|lesion|(?<![a-z])dx", re.IGNORECASE
-)
-"""Words of columns with classes, the clear ones and all."""
-OTHER = re.compile(
-    r"sex|gender|age\b|view|position|projection|plane|orientation|side|laterality|scanner|manufactur|vendor|device|model"
-    r"|site|hospital|center|centre|rows|columns|width|height|spacing|thickness|size|kernel|kvp|dose|contrast|rescale"
-    r"|intercept|slope|window|format|echo|flip|direction|modality|protocol|sequence|field.?strength|date|time|year|visit"
-    r"|follow|slices?\b|frames?\b|number|count|index|(?<![a-z])path(?![a-z])|quality|^roi|description|weight",
-    re.IGNORECASE,
-)
-"""Words of columns that say something else."""
 
 
 def split_evidence(units: Units, tables: Sequence[TableLook]) -> list[Evidence]:
@@ -76,10 +63,11 @@ def label_evidence(units: Units, tables: Sequence[TableLook], splits: Sequence[E
             continue
         # A class is a word, and more often a folder than a part of a name.
         score = one.share * (0.6 * words + 0.25 * named.folder + 0.1) * _balance(one)
-        score += 0.3 * bool(LABEL.search(named.hint))
+        hinted = label_likeness(named.hint) > 0.5
+        score += 0.3 * hinted
         if named.level and any(deep.get(level, 0) > max(12, one.distinct) for level in range(named.level)):
             score *= 0.5  # below the folders of patients there are examinations and series
-        if words or LABEL.search(named.hint) or named.folder:
+        if words or hinted or named.folder:
             found.append(scored(one, score))
     for table in tables:
         if table.key is None:
@@ -99,8 +87,8 @@ def label_evidence(units: Units, tables: Sequence[TableLook], splits: Sequence[E
             one = of_column(units, table, column, separator)
             if not _is_label(one, units) or median(len(value.split()) for value in one.values) > 6:
                 continue
-            hinted, clear = bool(LABEL.search(column.name)), bool(CLASS.search(column.name))
-            against = bool(OTHER.search(column.name))
+            likely = label_likeness(column.name)
+            hinted, clear, against = likely > 0.5, likely >= 0.9, likely <= 0.1
             wordy = column.kind in ("category", "text", "id")
             score = one.share * (0.35 + 0.25 * hinted + 0.1 * clear + 0.2 * wordy - 0.4 * against) * _balance(one)
             if column.kind != "number" or hinted or column.distinct <= _GRADES:
@@ -164,7 +152,7 @@ def _numbered(one: Evidence, before: str) -> bool:
     word = words.pop()
     if word == "#":
         return any(int(value[:9]) >= 20 for value in one.values)
-    return not LABEL.search(word)
+    return label_likeness(word) <= 0.5
 
 
 def _repeated(one: Evidence, units: Units) -> bool:

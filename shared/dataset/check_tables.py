@@ -66,7 +66,7 @@ def _rows(seen: "Survey", table: TableLook, whole: bool, found: Findings) -> Non
         return
     known = {key for unit in seen.units.files for _, key in keys_of(seen.units, unit, (table.by,))}
     if table.by == "stem":
-        known |= {plain(file) for file in seen.listing.files}
+        known |= {plain(file) for file in seen.listing.files} | {file for _, file in seen.units.files}
     gone = [
         table.rows[row][table.key or ""]
         for key, rows in table.index.items()

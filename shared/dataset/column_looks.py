@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from shared.contracts.profile import ColumnKind
 from shared.dataset.naming import evenly
 
-PEOPLE = re.compile(
-    r"patient|subject|participant|person|\bpid\b|\bptid\b|^rid$|\bmrn\b|^(?:sub|subj|pat)[-_. ]*(?:id|no|nr)?\.?$"
-    r"|case[-_ ]?(?:id|no|nr)$",
+_PEOPLE = re.compile(
+    r"patient|subject|participant|person|volunteer|\bpid\b|\bptid\b|^rid$|\bmrn\b"
+    r"|^(?:sub|subj|pat)[-_. ]*(?:id|no|nr)?\.?$|case[-_ ]?(?:id|no|nr)$",
     re.IGNORECASE,
 )
 ABOUT = re.compile(
@@ -52,10 +52,15 @@ def column_look(name: str, rows: Sequence[dict[str, str]]) -> ColumnLook:
         len(cells) / max(1, len(rows)),
         len(counts),
         few,
-        names_people=bool(PEOPLE.search(worded := re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)))
-        and not ABOUT.search(worded),
+        names_people=says_people(name),
         words=words[len(words) // 2] if words else 0,
     )
+
+
+def says_people(name: str) -> bool:
+    """Whether the name of a column or an array says that its values tell people apart."""
+    worded = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    return bool(_PEOPLE.search(worded)) and not ABOUT.search(worded)
 
 
 def _column_kind(counts: Counter[str], filled: int) -> ColumnKind:

@@ -1,6 +1,5 @@
 """What stands in files of arrays beside images: many images in one array, and labels, patients and texts of each."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,14 +8,15 @@ from typing import Literal
 import numpy as np
 
 from shared.contracts.rules import Source
-from shared.dataset.candidates import CLASS, MOST_CLASSES
-from shared.dataset.column_looks import ABOUT, PEOPLE
+from shared.dataset.candidates import MOST_CLASSES
+from shared.dataset.column_looks import says_people
 from shared.dataset.evidence import Evidence
 from shared.dataset.family import MASK_WORD, Family
 from shared.dataset.held import SUFFIXES, Array, Held, held
 from shared.dataset.looking import Looker
 from shared.dataset.naming import evenly
 from shared.dataset.splits import split_of
+from shared.dataset.words import label_likeness
 from shared.imaging.arrays import plain_shape, split_axis4
 from shared.imaging.errors import BadImage
 
@@ -122,7 +122,7 @@ def _judge(name: str, values: list[str], share: float, family: Family, found: Fo
 
     if words >= _TEXT_WORDS and len(counts) > 2:
         add("texts", 0.8)
-    elif PEOPLE.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)) and not ABOUT.search(name):
+    elif says_people(name):
         add("patients", 1.0)
     elif 2 <= len(counts) <= MOST_CLASSES and len(counts) * 3 <= sum(counts.values()):
-        add("labels", 0.9 if CLASS.search(name) or name.lower() in ("y", "target") else 0.4)
+        add("labels", 0.9 if label_likeness(name) >= 0.9 or name.lower() == "y" else 0.4)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from shared.dataset.evidence import Unit, Units
 from shared.dataset.family import Family
+from shared.dataset.keys import woven
 from shared.dataset.looking import Looker
 from shared.dataset.naming import evenly
 from shared.dataset.patterns import compile
@@ -50,6 +51,8 @@ def join_tables(
         with looker.timed():
             _read_on(table, units, looker, skipped)
         table.index = table.index or _index(table)
+        if table.by in ("", "stem") and not table.pattern:
+            _join_woven(table, units)
     return sorted(tables, key=lambda table: (-table.share, table.file))
 
 
@@ -78,6 +81,8 @@ def _records_by_fields(table: TableLook) -> dict[str, list[int]]:
 
 _HEADERS = ("PatientID", "AccessionNumber", "StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
 _MOST_HEADERS = 1500
+_KEY_WORDS = 6
+"""Of a cell, at the most, that may name an image."""
 _SOME = 0.1
 """Of the images, which a further column of a row's images names."""
 
@@ -141,6 +146,36 @@ def _join(
     together = share + sum(one.names_files for one in alike)
     if (by == "stem" or by.startswith("tail")) and together <= 1.02:
         table.more, table.share = tuple(one.name for one in alike), min(1.0, together)
+
+
+def _join_woven(table: TableLook, units: Units) -> None:
+    """Rows whose keys are several names of an image's path, of one that has no row yet; where no column names images,
+    the column with most such keys."""
+    known = table.key is not None
+    free = {
+        at: (unit[1],) for at, unit in enumerate(units.files) if not (known and table.rows_of(units, unit))
+    }  # fmt: skip
+    stems = {plain(file) for _, file in units.files} if known else set()
+    best: tuple[float, str, dict[str, str]] = (0.0 if known else _SOME, "", {})
+    for column in table.columns:
+        if (known and column.name != table.key) or column.words > _KEY_WORDS:
+            continue
+        cells = {row[column.name] for row in table.rows if row[column.name]}
+        fits = woven([cell for cell in cells if plain(cell) not in stems], free)
+        named = {cell: free[min(places)][0] for cell, places in fits.items() if len(places) == 1}
+        share = len(named) / max(1, len(units.files))
+        if share > best[0] and len(set(named.values())) == len(named):
+            best = (share, column.name, named)
+    share, key, named = best
+    if not key:
+        return
+    if not known:
+        table.key, table.by, table.index, table.column(key).by = key, "path", {}, "path"
+    table.share = table.column(key).names_files = table.share + share
+    for at, row in enumerate(table.rows):
+        if file := named.get(row[key]):
+            table.index.pop(plain(row[key]), None)
+            table.index.setdefault(file, []).append(at)
 
 
 def _counts(cells: Sequence[str], rows: int) -> bool:

@@ -82,11 +82,6 @@ def match_values(keys: Iterable[str], values: Sequence[Iterable[str]], names: st
     return _match([key for key in dict.fromkeys(keys) if key], things, names)
 
 
-def same(text: str) -> str:
-    """One form for texts that differ in case, spaces, hyphens or leading zeros only."""
-    return _third(text)
-
-
 def _things(named: Sequence[Named], names: str) -> list[_Thing]:
     if names == "case":
         return [_Thing((case.key,), (index,)) for index, case in enumerate(named)]
@@ -150,6 +145,10 @@ def _match_parts(
         # Paths of the machine where the table was made: their ends fit.
         _settle({part: index.ending(part) for part in free}, things, found, unclear, claimed, owners)
         free = [part for part in free if part not in found and part not in unclear]
+    if free and paths and not last:
+        texts = {number: thing.texts for number, thing in enumerate(things) if number not in claimed}
+        _settle(woven(free, texts), things, found, unclear, claimed, owners)
+        free = [part for part in free if part not in found and part not in unclear]
     if free:
         bare = _BareIndex(things, claimed)
         _settle({part: bare.find(part) for part in free}, things, found, unclear, claimed, owners)
@@ -194,7 +193,7 @@ class _Index:
     def __init__(self, things: Sequence[_Thing], paths: bool) -> None:
         self.paths = paths
         self.texts = [(text, number) for number, thing in enumerate(things) for text in thing.texts]
-        self.loose = [_third(text).split("/") for text, _ in self.texts]
+        self.loose = [same(text).split("/") for text, _ in self.texts]
         self.ends: dict[int, dict[str, list[int]]] = {}
         self.wholes: dict[str, list[int]] = defaultdict(list)
         for place, names in enumerate(self.loose):
@@ -202,7 +201,7 @@ class _Index:
 
     def fitting(self, key: str) -> list[tuple[int, int, int]]:
         """(strictest form, names in common, number) of the things of which one path is the end of the other."""
-        names = _third(key).split("/")
+        names = same(key).split("/")
         places = self._ending_in(names)[:_MOST_LIKE]
         for count in range(1, len(names)):
             places = places + self.wholes.get("/".join(names[-count:]), [])[:_MOST_LIKE]
@@ -222,7 +221,7 @@ class _Index:
 
     def ending(self, key: str) -> set[int]:
         """Things whose path ends like `key`, those that share most names."""
-        names = _third(key).split("/")
+        names = same(key).split("/")
         for count in range(len(names), 0, -1):
             if places := self._ending_in(names[-count:]):
                 return {self.texts[place][1] for place in places[:_MOST_LIKE]}
@@ -246,13 +245,36 @@ class _BareIndex:
         self.bare: dict[str, set[int]] = defaultdict(set)
         for number, thing in enumerate(things):
             for text in thing.texts if number not in claimed else ():
-                self.plain[_third(_base(text))].add(number)
-                self.bare[_bare(text)].add(number)
+                self.plain[same(_base(text))].add(number)
+                self.bare[bare(text)].add(number)
 
     def find(self, key: str) -> set[int]:
-        plain, bare = _third(_base(key)), _bare(key)
+        plain, number = same(_base(key)), bare(key)
         found = self.bare.get(plain, set())
-        return found | self.plain.get(bare, set()) if bare != plain else found
+        return found | self.plain.get(number, set()) if number != plain else found
+
+
+def woven(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, set[int]]:
+    """Keys made of several names of a path in order, the last one among them: `A_7_T1` of `A/7/scans/T1.nii.gz`. Key ->
+    numbers of the paths that it fits."""
+    split = [(number, same(text).split("/")) for number, texts in paths.items() for text in texts]
+    lasts = {names[-1] for _, names in split}
+    wanted: dict[str, list[str]] = defaultdict(list)
+    ends: set[str] = set()
+    for key in keys:
+        form = same(key).replace("/", "_")
+        parts = [form, *(form[mark.end() :] for mark in re.finditer("_", form))]
+        if not lasts.isdisjoint(parts[1:]):
+            wanted[form].append(key)
+            ends.update(parts)
+    found: dict[str, set[int]] = {}
+    for number, names in split if wanted else ():
+        made = {names[-1]} & ends
+        for folder in reversed(names[:-1]):
+            made |= {longer for one in made if (longer := f"{folder}_{one}") in ends}
+        for key in (key for form in made - {names[-1]} for key in wanted.get(form, ())):
+            found.setdefault(key, set()).add(number)
+    return found
 
 
 def _base(path: str) -> str:
@@ -284,16 +306,17 @@ def _second(text: str) -> str:
     return text
 
 
-def _third(text: str) -> str:
+def same(text: str) -> str:
+    """One form for texts that differ in case, spaces, hyphens, leading zeros or suffixes only."""
     return _DIGITS.sub(r"\1", _APART.sub("_", _second(text)))
 
 
-_FORMS = (_zeroth, _first, _second, _third)
+_FORMS = (_zeroth, _first, _second, same)
 """From exact to loose; what is equal in one is in all that follow."""
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """The last name without letters before its number: `sub-01` and `patient_1` are `1`."""
-    last = _third(_base(text))
+    last = same(_base(text))
     found = _PREFIX.fullmatch(last)
     return found[1] if found else last

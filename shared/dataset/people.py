@@ -11,10 +11,10 @@ from shared.dataset.evidence import Evidence, Units
 from shared.dataset.names import Named
 from shared.dataset.table_looks import TableLook
 
-PERSON = re.compile(
-    r"(?:patient|pat|subject|subj|sub|person|case|participant|volunteer|p|pt|s|id)[-_ ]?$", re.IGNORECASE
-)
-"""Ends of what stands before a patient's number."""
+PERSONS = "patient|pat|subject|subj|sub|person|participant|volunteer"
+PERSON = re.compile(rf"(?:^|[^a-z])(?:{PERSONS}|case|pt|p|s)[-_ ]?$", re.IGNORECASE)
+PERSON_VALUE = re.compile(rf"(?:{PERSONS}|case|pt|p|s)[-_ ]?\d+$", re.IGNORECASE)
+"""Words for people, the end of what stands before a patient's number, and both together."""
 _ID = re.compile(r"(?:^|[-_ ])(?:id|uid|no|nr)$|[a-z]I[dD]$|^uid$|study|exam|accession", re.IGNORECASE)
 
 
@@ -81,10 +81,7 @@ def _headers(units: Units) -> Iterator[Evidence]:
 
 def _person_folders(one: Evidence, units: Units) -> bool:
     names = list(one.values) or [one.of(*unit) or "" for unit in units.files[:50]]
-    return sum(bool(_PERSON_FOLDER.match(name.lower())) for name in names) * 2 > len(names)
-
-
-_PERSON_FOLDER = re.compile(r"(?:patient|pat|sub|subject|subj|case|person|pt|p|s)[-_ ]?\d")
+    return sum(bool(PERSON_VALUE.match(name)) for name in names) * 2 > len(names)
 
 
 def _restarts(units: Units, named: Named) -> bool:

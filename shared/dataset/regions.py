@@ -31,6 +31,8 @@ def numbers_of(cell: str) -> list[float]:
 def boxes_of(cells: Sequence[str]) -> list[Four]:
     """Boxes of a row, four numbers each: of one cell, or of four whose places belong together. Raises ValueError."""
     columns = [numbers_of(cell) for cell in cells]
+    if any(columns):  # beside numbers, -1 is one
+        columns = [[-1.0] if cell.strip() == "-1" else column for cell, column in zip(cells, columns, strict=True)]
     if len(columns) == 1:
         flat_numbers = columns[0]
         if len(flat_numbers) % 4:
@@ -74,7 +76,8 @@ def mark_of_box(structure: str, box: Four, meaning: Box, shares: bool, number: i
     """Raises ValueError for a box without extent."""
     a, b, c, d = box
     x, y, width, height = {
-        "corners": (a, b, c - a, d - b), "size": (a, b, c, d), "middle": (a - c / 2, b - d / 2, c, d)
+        "corners": (a, b, c - a, d - b), "inclusive": (a, b, c - a + 1, d - b + 1), "size": (a, b, c, d),
+        "middle": (a - c / 2, b - d / 2, c, d),
     }[meaning]  # fmt: skip
     numbers = box_numbers(x, y, width, height)
     if shares:

@@ -37,12 +37,12 @@ class TableLook:
     more: tuple[str, ...] = ()
     """Further columns that name other images of the row by the same."""
     by: str = ""
-    """What of an image it names: `stem`, `folder<depth>`, `field<name>`, `upto<field>`, `header.<DICOM keyword>`,
-    `fields` of files of one record each."""
+    """What of an image it names: `stem`, `path` (several names of it), `folder<depth>`, `field<name>`, `upto<field>`,
+    `header.<DICOM keyword>`, `fields` of files of one record each."""
     share: float = 0.0
     """Of the images that have a row."""
     index: dict[str, list[int]] = field(default_factory=dict, repr=False)
-    """Normalised key -> rows."""
+    """Normalised key -> rows; an image's file where a key is several names of its path."""
     pattern: str | None = None
     """Of files that hold one record each; `file` is the first of them then."""
     unread: str = ""
@@ -76,7 +76,8 @@ class TableLook:
             fields = {name: values.get(fit[name], "") for name in names}
             return [self.rows[at] for at in self.index.get(record_key(names, fields), ())] if fit else []
         key = dict(keys_of(units, unit, (self.by,))).get(self.by)
-        return [self.rows[at] for at in self.index.get(key, ())] if key else []
+        found = self.index.get(key, ()) if key else ()
+        return [self.rows[at] for at in found or self.index.get(unit[1], ())]
 
     def column(self, name: str) -> ColumnLook:
         return next(one for one in self.columns if one.name == name)
@@ -113,7 +114,9 @@ def keys_of(units: Units, unit: Unit, only: Sequence[str] = ()) -> Iterator[tupl
     number, file = unit
     parts = file.split("/")
     for by in only:
-        if by.startswith("tail"):
+        if by == "path":
+            yield by, file
+        elif by.startswith("tail"):
             yield by, tailed(file, int(by[4:]))
         elif by.startswith("header.") and (text := units.headers.get(file, {}).get(by.partition(".")[2])):
             yield by, plain(text)

@@ -162,6 +162,15 @@ def lists_of_namesakes(root: Path) -> None:
         save_json(root / f"{side}.json", items)
 
 
+def boxes_to_the_edge(root: Path) -> None:
+    """A far corner is the picture's own size, so that no far corner is a pixel."""
+    items = []
+    for number in range(10):
+        picture(root / f"scan{number}.png", (48, 40))
+        items.append({"image": f"scan{number}.png", "boxes": [[20, 10, 40 + number % 9, 30]]})
+    save_json(root / "boxes.json", items)
+
+
 def _mask(**fields: object) -> dict[str, object]:
     return {"masks": [fields]}
 
@@ -183,7 +192,11 @@ WORLDS = {
     "lists by side": World(
         lists_by_side, "anomaly_detection", 15, 15, counts={"Effusion": 10, "Nodule": 6},
         splits={"train": 10, "test": 5},
-        rules=_mask(kind="boxes", table="test", columns=["boxes"], class_column="syms"),
+        rules=_mask(kind="boxes", table="test", columns=["boxes"], box="inclusive", class_column="syms"),
+    ),
+    "boxes to the edge": World(
+        boxes_to_the_edge, "anomaly_detection", 10, 10, names=("structure",),
+        rules=_mask(kind="boxes", table="boxes", columns=["boxes"], structure="structure", missing="empty"),
     ),
     "lists of namesakes": World(
         lists_of_namesakes, "anomaly_detection", 15, 15, counts={"structure": 7}, splits={"train": 10, "test": 5}

@@ -56,6 +56,45 @@ def files_by_patient(root: Path) -> None:
             )
 
 
+def names_of_several_folders(root: Path) -> None:
+    """Keys of a site, a number and a sequence, which are two folders and a file with another folder between them."""
+    texts = {}
+    for number in range(12):
+        site = ("North/MR1", "South", "West")[number % 3]
+        for kind in ("T1", "FLAIR"):
+            volume(root / "scans" / site / str(100 + 7 * number) / "pre" / f"{kind}.nii.gz")
+            texts[f"{site.rpartition('/')[2]}_{100 + 7 * number}_{kind}"] = f"{kind}: {report(number)}"
+    save_json(root / "texts.json", texts)
+
+
+def texts_of_images_and_of_cases(root: Path) -> None:
+    """Scans of two studies, each with its own way of naming; a text for each scan, and one for what a few have in
+    common."""
+    own, whole = {}, {}
+    for number in range(24):
+        study, kinds = (("stroke", ("dwi", "adc")), ("tumour", ("t1n", "t1c", "t2w")))[number % 2]
+        case = f"sub-{number:03d}_ses-1" if number % 2 == 0 else f"T-{number % 12:05d}-{number // 12:03d}"
+        folder = f"sub-{number:03d}/ses-1" if number % 2 == 0 else case
+        for kind in kinds:
+            name = f"{case}{'_' if number % 2 == 0 else '-'}{kind}"
+            volume(root / "images" / study / folder / f"{name}.nii.gz")
+            own[name] = f"{kind}: {report(number)}"
+        whole[case] = {"impression": report(number)}
+    save_json(root / "texts/findings.json", own)
+    save_json(root / "texts/impressions.json", whole)
+
+
+def texts_of_visits_in_folders(root: Path) -> None:
+    """A folder of sequences a visit, called by patient and visit, and a text for each."""
+    texts = {}
+    for number in range(24):
+        visit = f"MET-{number % 12:05d}-{number // 12:03d}"
+        for kind in ("t1c", "t2f"):
+            volume(root / "images" / visit / f"{visit}-{kind}.nii.gz")
+        texts[visit] = {"impression": report(number)}
+    save_json(root / "impressions.json", texts)
+
+
 def views_and_reports(root: Path) -> None:
     views, reports = [], []
     for number in range(1, 13):
@@ -125,6 +164,9 @@ WORLDS = {
     ),
     "rows in a JSON": World(rows_in_json, "report_generation", 12, 12, dimensions=3),
     "texts by patient and study": World(files_by_patient, "report_generation", 9, 6, dimensions=2),
+    "names of several folders": World(names_of_several_folders, "report_generation", 24, 12, dimensions=3),
+    "texts of images and of cases": World(texts_of_images_and_of_cases, "report_generation", 60, 18, dimensions=3),
+    "texts of visits in folders": World(texts_of_visits_in_folders, "report_generation", 24, 12, dimensions=3),
     "views and reports in two tables": World(views_and_reports, "report_generation", 12, 12, dimensions=2),
     "tagged texts": World(tagged_texts, "report_generation", 10, 10, dimensions=2),
     "texts beside scans": World(texts_beside, "report_generation", 10, 10, dimensions=3),

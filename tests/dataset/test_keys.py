@@ -69,6 +69,18 @@ def test_paths_of_another_machine_with_names_of_letters_and_numbers() -> None:
     assert sorted(found.cases.values()) == [(0,), (1,), (2,)]
 
 
+def test_a_key_of_several_names_of_a_path() -> None:
+    named = cases("w/A/GE/07/pre/T1.nii.gz", "w/A/GE/07/pre/T2.nii.gz", "w/U/12/pre/T1.nii.gz", "x/B-1/B-1_dwi.nii.gz")
+    found = match(["GE_7_T1", "GE-07-T2", "U_12_T1", "A/GE/T1", "B-1_dwi", "GE_T1_07", "GE_12_T1"], named)
+    assert found.cases == {"GE-07-T2": (1,), "U_12_T1": (2,), "B-1_dwi": (3,)}
+    assert set(found.ambiguous) == {"GE_7_T1", "A/GE/T1"} and found.unknown == ["GE_T1_07", "GE_12_T1"]
+
+
+def test_several_names_of_a_path_that_fit_two_are_not_guessed() -> None:
+    found = match(["P_1"], cases("a/P/1.png", "b/P/1.png", "b/Q/1.png"))
+    assert not found.cases and found.ambiguous == {"P_1": ("a/P/1.png", "b/P/1.png")}
+
+
 def test_two_suffixes() -> None:
     named = cases("images/1_IM-0001-4001.dcm.png", "images/1_IM-0001-3001.dcm.png")
     assert match(["1_IM-0001-4001"], named).cases == {"1_IM-0001-4001": (0,)}

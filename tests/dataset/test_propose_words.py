@@ -9,8 +9,8 @@ from shared.contracts.rules import Rules
 from shared.dataset.listing import list_files
 from shared.dataset.propose import propose
 from shared.dataset.propose.legend import legends, naming
-from shared.dataset.propose.words import label_likeness, meant
 from shared.dataset.resolve import resolve
+from shared.dataset.words import label_likeness, meant
 
 
 @pytest.mark.parametrize(

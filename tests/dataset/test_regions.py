@@ -49,6 +49,7 @@ def test_what_is_no_box_is_refused(cells: list[str]) -> None:
 
 def test_meanings_of_a_box() -> None:
     assert mark_of_box("a", (2, 3, 6, 8), "corners", False).numbers == (2, 3, 4, 5)
+    assert mark_of_box("a", (2, 3, 2, 7), "inclusive", False).numbers == (2, 3, 1, 5)
     assert mark_of_box("a", (2, 3, 4, 5), "size", False).numbers == (2, 3, 4, 5)
     assert mark_of_box("a", (4, 5.5, 4, 5), "middle", False).numbers == (2, 3, 4, 5)
     assert mark_of_box("a", (0.25, 0.5, 0.75, 1), "corners", True).numbers == (0.5, 0.75, 0.5, 0.5)

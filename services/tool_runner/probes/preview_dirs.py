@@ -21,7 +21,7 @@ _NAMES, _EXAMPLES, _TABLES = 50, 10, 50
 
 
 def preview(virtual: str) -> dict[str, Any]:
-    from _paths import real_path  # type: ignore[import-not-found]
+    from _paths import real_path
 
     from shared.dataset.listing import Listing, list_files
     from shared.dataset.tables import is_table
@@ -87,7 +87,7 @@ def levels_of(files: list[str]) -> list[dict[str, Any]]:
 
 def look(root: Path, files: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Facts of a few images of each top folder and suffix, and those that cannot be read."""
-    from _facts import image_facts  # type: ignore[import-not-found]
+    from _facts import image_facts
     from _paths import reason
 
     from shared.imaging.formats import suffix_of
@@ -104,7 +104,7 @@ def look(root: Path, files: list[str]) -> tuple[list[dict[str, Any]], list[dict[
             break
         try:
             facts = image_facts(root / file)
-        except Exception as error:
+        except Exception as error:  # libraries fail in their own ways; the reason is the answer
             unreadable.append({"path": file, "error": reason(error)})
         else:
             facts.pop("tags", None)

@@ -17,8 +17,8 @@ _COLUMNS, _CELL, _HEAD = 200, 300, 2000
 
 
 def preview(virtual: str, rows: int) -> dict[str, Any]:
-    from _facts import image_facts  # type: ignore[import-not-found]
-    from _paths import real_path, reason  # type: ignore[import-not-found]
+    from _facts import image_facts
+    from _paths import real_path, reason
 
     from shared.dataset.tables import TableError, is_table
     from shared.imaging.formats import is_image, refusal
@@ -40,7 +40,7 @@ def preview(virtual: str, rows: int) -> dict[str, Any]:
                 found = text(path)
                 return {"size": size, **found, **_why(found, str(error))}
         return {"size": size, **text(path)}
-    except Exception as error:
+    except Exception as error:  # libraries fail in their own ways; the reason is the answer
         return {"kind": "unreadable", "error": reason(error)}
 
 

@@ -13,7 +13,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from resolve_rules import in_words  # type: ignore[import-not-found]
+from resolve_rules import in_words
 
 from shared.contracts.tools import ProposeRules
 from shared.dataset.propose import explain, propose

@@ -66,7 +66,7 @@ class Refused(Exception):
 
 def segmentation(name: str, case: dict[str, Any], out: Path, folder: Path) -> dict[str, Any]:
     """The answer once its files were read; the new ones lie in `folder`."""
-    from _mask_files import read_mask, read_scores  # type: ignore[import-not-found]
+    from _mask_files import read_mask, read_scores
 
     told = {"input": name}
     path, score = case.get("mask"), case.get("score")

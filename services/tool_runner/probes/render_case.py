@@ -20,8 +20,8 @@ _VIEWS = 3
 
 
 def render(wanted: dict[str, Any]) -> dict[str, Any]:
-    from _drawing import Scene, draw, grey_range  # type: ignore[import-not-found]
-    from _paths import real_path, reason  # type: ignore[import-not-found]
+    from _drawing import Scene, draw, grey_range
+    from _paths import real_path, reason
 
     from shared.imaging.volume import read
 
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> None:
 
     try:
         found = render(json.loads(arguments[0]))
-    except Exception as error:
+    except Exception as error:  # libraries fail in their own ways; the reason is the answer
         found = {"problem": reason(error)}
     print(json.dumps(found))
 

@@ -23,10 +23,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import _classes  # type: ignore[import-not-found]
-import _reports  # type: ignore[import-not-found]
-import _segmentation  # type: ignore[import-not-found]
-from _paths import reason  # type: ignore[import-not-found]
+import _classes
+import _reports
+import _segmentation
+from _paths import reason
 
 from shared.training.imports import NotExportable, needed
 

@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from resolve_rules import load  # type: ignore[import-not-found]
+from resolve_rules import load
 
 from shared.contracts.profile import Profile
 from shared.dataset.listing import Changing

@@ -22,10 +22,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import _classes  # type: ignore[import-not-found]
-import _reports  # type: ignore[import-not-found]
-import _segmentation  # type: ignore[import-not-found]
-from _paths import reason  # type: ignore[import-not-found]
+import _classes
+import _reports
+import _segmentation
+from _paths import reason
 
 from shared.imaging.formats import kind_of
 from shared.imaging.order import natural_key
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with tempfile.TemporaryDirectory(prefix="package-") as made:
             gather(options, facts, Path(made))
-    except Exception as error:
+    except Exception as error:  # a stranger's package may break anything; what was seen until then still counts
         facts["errors"].append(f"the probe itself failed: {reason(error)}")
     facts["seconds"] = round(time.monotonic() - begin, 2)
     facts["ok"] = not facts["errors"]

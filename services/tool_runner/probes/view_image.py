@@ -23,7 +23,7 @@ _MOST_LABELS = 200
 
 def load(virtual: str) -> tuple[Any, dict[str, Any], float]:
     """The image, facts of it, and mm between its slices where the files do not say. Raises BadImage."""
-    from _paths import real_path  # type: ignore[import-not-found]
+    from _paths import real_path
 
     from shared.imaging.formats import format_of
     from shared.imaging.inputs import input_files
@@ -63,8 +63,8 @@ def overlay_of(scene: Any, virtual: str) -> np.ndarray:
 
 
 def view(virtual: str, overlay: str | None) -> dict[str, Any]:
-    from _drawing import Scene, draw, grey_range  # type: ignore[import-not-found]
-    from _facts import line_of, values_of  # type: ignore[import-not-found]
+    from _drawing import Scene, draw, grey_range
+    from _facts import line_of, values_of
 
     image, facts, between = load(virtual)
     scene = Scene(image, between)
@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> None:
 
     try:
         found = view(arguments[0], arguments[1] if len(arguments) > 1 else None)
-    except Exception as error:
+    except Exception as error:  # libraries fail in their own ways; the reason is the answer
         found = {"summary": f"{arguments[0]} could not be rendered: {reason(error)}", "data": {}, "failed": True}
     print(json.dumps(found))
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from shared.dataset.naming import evenly
 from shared.dataset.propose.pieces import Piece
-from shared.dataset.propose.words import words
 from shared.dataset.series import headers
 from shared.dataset.survey import Survey
+from shared.dataset.words import words
 
 _MOST_KINDS = 8
 _MOST_LOOKS = 160

@@ -10,9 +10,9 @@ from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner
 from shared.dataset.propose.pieces import braces
 from shared.dataset.propose.values import Look, befores, cell_of, segment_of, share
-from shared.dataset.propose.words import acquired, label_likeness, words
 from shared.dataset.splits import split_of
 from shared.dataset.survey import Survey
+from shared.dataset.words import acquired, label_likeness, words
 
 MOST_CLASSES = 60
 """Values beyond which a source tells no classes."""

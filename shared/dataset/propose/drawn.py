@@ -13,8 +13,8 @@ from shared.dataset.propose.objects import structures
 from shared.dataset.propose.pieces import align, piece_of
 from shared.dataset.propose.regions import region_drafts
 from shared.dataset.propose.tables import literal, with_table
-from shared.dataset.propose.words import meant
 from shared.dataset.survey import Survey
+from shared.dataset.words import meant
 
 
 def drawn_drafts(

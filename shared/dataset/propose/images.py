@@ -16,8 +16,8 @@ from shared.dataset.propose.legend import Legend
 from shared.dataset.propose.meant import meant_pieces
 from shared.dataset.propose.pieces import Piece, align, braces, piece_of
 from shared.dataset.propose.unions import MOST_CHANNELS, SEQUENCE, STRAY, sets
-from shared.dataset.propose.words import overlap
 from shared.dataset.survey import Survey
+from shared.dataset.words import overlap
 
 _SHOWN = re.compile(
     r"(?:^|[/_-])(?:docs?|figures?|assets|static|logos?|icons?|thumb(?:nail)?s?|previews?|screenshots?|demo)(?=[/_-])",

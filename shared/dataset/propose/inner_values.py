@@ -14,8 +14,8 @@ from shared.dataset.propose.inner import beside, partners
 from shared.dataset.propose.pieces import braces
 from shared.dataset.propose.tables import files_of
 from shared.dataset.propose.values import look_at, share
-from shared.dataset.propose.words import label_likeness, slug
 from shared.dataset.survey import Survey
+from shared.dataset.words import label_likeness, slug
 
 _SECONDS = 8.0
 _MOST_ROWS = 20_000

@@ -23,9 +23,9 @@ from shared.dataset.propose.values import (
     share,
     table_of,
 )
-from shared.dataset.propose.words import acquired, is_none, label_likeness, meant, outcomes, overlap, unsure
 from shared.dataset.splits import split_of
 from shared.dataset.survey import Survey
+from shared.dataset.words import acquired, is_none, label_likeness, meant, outcomes, overlap, unsure
 
 
 def with_label(

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from shared.dataset.naming import evenly
 from shared.dataset.propose.pieces import Piece
-from shared.dataset.propose.words import says_nothing, wanted
 from shared.dataset.splits import split_of
+from shared.dataset.words import says_nothing, wanted
 
 _WORD = re.compile(r"[^\W_]+")
 _WORDS = 200

@@ -1,26 +1,24 @@
 """Where a case's patient comes from: a column, a header, a folder, a part of the name, or nothing."""
 
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from shared.contracts.rules import Source
-from shared.dataset.candidates import OTHER
-from shared.dataset.column_looks import ColumnLook
+from shared.dataset.column_looks import ABOUT, ColumnLook, says_people
 from shared.dataset.joins import TableLook
+from shared.dataset.people import PERSONS
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner, inner_values
 from shared.dataset.propose.people import Name, names
 from shared.dataset.propose.pieces import braces
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import Look, cell_of, distinct, falls_into, look_at, share
-from shared.dataset.propose.words import acquired
 from shared.dataset.survey import Survey
+from shared.dataset.words import acquired, label_likeness
 
-_PEOPLE = re.compile(r"\b(?:patient|subject|participant|person|volunteer|pid|ptid|rid|mrn)", re.I)
-_NOT_ID = re.compile(r"age|sex|gender|race|name$|date|weight|height|size|position|orient|birth|group|status|type", re.I)
-_ONE_PERSON = re.compile(r"(?:^|[/_. -])((?:patient|pat|subject|subj|sub|person|participant|volunteer)[-_ ]?\d+)"
-                         r"(?=[/_. -])", re.I)  # fmt: skip
+_ONE_PERSON = re.compile(rf"(?:^|[/_. -])((?:{PERSONS})[-_ ]?\d+)(?=[/_. -])", re.I)
 _DAY = re.compile(r"(?:19|20)\d{2}[01]\d[0-3]\d")
 _BEFORE_VIEW = r"^.*?([^\W\d_]*[-_ ]?\d+)"
 _GROUPS = re.compile(
@@ -64,6 +62,8 @@ def with_patient(draft: Draft, survey: Survey, taken: set[str], answer: str | No
     if answer is not None:
         chosen = [one for one in options if one.where == answer] or chosen[:1]
     drafts = [made for one in chosen if (made := _applied(draft, survey, one))]
+    if not drafts and (made := _by_names_of_folders(draft, taken)) is not None:
+        return [made]
     if not drafts:
         return [draft.said("patient", "nothing tells patients apart, so each case counts as one")]
     if len(drafts) > 1:
@@ -88,6 +88,32 @@ def _applied(draft: Draft, survey: Survey, option: Option) -> Draft | None:
         return None
     source = Source(table=made[1], column=option.column, part=option.part)
     return made[0].change(patient=source, prior=said.prior + 0.02)
+
+
+def _by_names_of_folders(draft: Draft, taken: set[str]) -> Draft | None:
+    """The draft with the patient that the names in each folder tell in their own way; None unless all do."""
+    pieces = list(draft.pieces)
+    folders: dict[str, list[int]] = defaultdict(list)
+    for place, piece in enumerate(pieces):
+        folders[piece.pattern.rpartition("/")[0]].append(place)
+    channel = draft.channels[0]
+    if len(folders) < 2 or len(draft.channels) > 1 or channel.inside:
+        return None
+    where = []
+    for places in folders.values():
+        part = draft.change(channels=(replace(channel, pieces=tuple(pieces[place] for place in places)),))
+        look = look_at(part)
+        options = [Option(_strength(one), one.where, one.values, one) for one in names(part, look, taken)]
+        name = next((one.name for one in _chosen(options, len(look.units)) if one.name and not one.name.part), None)
+        told = _by_name(part, name) if name and not part.used & set(part.pieces[0].fields) else None
+        if name is None or told is None or told.patient is None or told.patient.field is None:
+            return None
+        for place, piece in zip(places, told.renamed({told.patient.field: "patient"}).pieces, strict=True):
+            pieces[place] = piece
+        where.append(name.where)
+    said = f"the patient is told by {' and '.join(where[:2])}" + f" and {len(where) - 2} more" * (len(where) > 2)
+    whole = draft.change(channels=(replace(channel, pieces=tuple(pieces)),), patient=Source(field="patient"))
+    return whole.said("patient", said)
 
 
 def _by_name(draft: Draft, name: Name) -> Draft | None:
@@ -128,13 +154,11 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
             continue
         for column in table.columns:
             words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", column.name)
-            people = bool(_PEOPLE.search(words) or column.names_people) and not _NOT_ID.search(words)
-            several = (
-                bool(_GROUPS.search(words))
-                and not _NOT_ID.search(words)
-                and column.kind in ("id", "category", "integer")
-            )
-            unsaid = not (people or several) and (_numbered_ids(column, table) or _in_blocks(column, table))
+            people = column.names_people
+            numbers = column.kind in ("id", "category", "integer") and not ABOUT.search(words)
+            several = numbers and bool(_GROUPS.search(words))
+            unsaid = not (people or several) and numbers and label_likeness(column.name) > 0.1
+            unsaid = unsaid and (_numbered_ids(column, table) or _in_blocks(column, table))
             if not (people or several or unsaid) or column.distinct < 2:
                 continue
             values = look.of(cell_of(survey, table, column.name))
@@ -168,8 +192,6 @@ def _with_view(values: list[str]) -> bool:
 def _in_blocks(column: ColumnLook, table: TableLook) -> bool:
     """Whether many values stand for a few neighbouring rows each, as the rows of one person do: an age or a fold comes
     again further down."""
-    if column.kind not in ("id", "category", "integer") or OTHER.search(column.name) or _NOT_ID.search(column.name):
-        return False
     cells = [row[column.name] for row in table.rows[:5000] if row[column.name]]
     blocks = sum(one != other for one, other in pairwise(cells)) + 1
     return max(6, 0.2 * len(cells)) <= blocks == len(set(cells)) <= 0.9 * len(cells)
@@ -178,8 +200,6 @@ def _in_blocks(column: ColumnLook, table: TableLook) -> bool:
 def _numbered_ids(column: ColumnLook, table: TableLook) -> bool:
     """Whether cells of a column are numbers of something: one word with digits (`F141`), zeros before (`0042`) or five
     digits and more. Whose they are its header does not say in a language that is known."""
-    if column.kind not in ("id", "category", "integer") or OTHER.search(column.name) or _NOT_ID.search(column.name):
-        return False
     cells = sorted({row[column.name] for row in table.rows[:5000] if row[column.name]})
     if len(cells) < max(6, 0.05 * min(len(table.rows), 5000)) or all(_DAY.fullmatch(cell) for cell in cells):
         return False
@@ -221,13 +241,7 @@ def _inside(draft: Draft, survey: Survey) -> list[Option]:
     """Values beside the images in their files, and columns that name what is inside."""
     found = []
     for one in inner_values(draft, survey):
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", one.name)
-        if (
-            _PEOPLE.search(words)
-            and not _NOT_ID.search(words)
-            and share(one.values) >= 0.5
-            and distinct(one.values) > 1
-        ):
+        if says_people(one.name) and share(one.values) >= 0.5 and distinct(one.values) > 1:
             found.append(Option(3, one.where, one.values, inner=one))
     return found
 

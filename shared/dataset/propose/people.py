@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shared.dataset.overlap import ROLE
+from shared.dataset.people import PERSON, PERSON_VALUE
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.pieces import braces
 from shared.dataset.propose.values import Look, before, distinct, groups, share
 from shared.dataset.splits import split_of
 
-_PERSON = re.compile(
-    r"(?:^|[^a-z])(?:patient|pat|subject|subj|sub|person|participant|volunteer|case|pt|p|s)[-_ ]?$", re.I
-)
-_PERSON_VALUE = re.compile(r"(?:patient|pat|subject|subj|sub|person|participant|volunteer|case|pt|p|s)[-_ ]?\d+$", re.I)
 _BATCHES = (r"(?:images?|imgs?|part|batch|fold(?:er)?|set|data(?:set)?|chunk|dis[ck]|cd|dvd|volume|vol|archive|group"
             r"|series|slices?|scan|visit|ses(?:sion)?|day|week|month|year|t|v|slide|idx|x|y|z|class|grade|level|stage|frame"
             r"|im|image_?)[-_ ]?")  # fmt: skip
@@ -59,7 +56,7 @@ def names(draft: Draft, look: Look, taken: set[str]) -> list[Name]:
         many, count = len(set(known)), len(look.units)
         if many < 2 or share(one.values) < 0.9:
             continue
-        said = bool(_PERSON.search(one.lead)) or (one.whole and _part(known, _PERSON_VALUE) > 0.6)
+        said = bool(PERSON.search(one.lead)) or (one.whole and _part(known, PERSON_VALUE) > 0.6)
         said = one.said or (said and not _BATCH.search(one.lead))
         if not said and (_BATCH.search(one.lead) or (one.whole and _part(known, _BATCH_VALUE) > 0.6)):
             continue
@@ -82,7 +79,7 @@ def names(draft: Draft, look: Look, taken: set[str]) -> list[Name]:
 
 def _folders(draft: Draft, free: Sequence[str], index: dict[str, Values]) -> list[Name]:
     """Each folder as a whole, by one field where that tells it apart. Where each case has its own folder of several
-    fields, also its beginning: `MET-0979` of `MET-0979-000`, `MET-0979-001`."""
+    fields, with a file of each kind, also its beginning: `MET-0979` of `MET-0979-000`, `MET-0979-001`."""
     found: list[Name] = []
     seen: set[str] = set()
     for part in draft.channels[0].pieces[0].pattern.split("/")[:-1]:
@@ -98,7 +95,7 @@ def _folders(draft: Draft, free: Sequence[str], index: dict[str, Values]) -> lis
         text = braces(name) if alone else _between(part, inner[0], inner[-1])
         values = index[name] if alone else joined
         found.append(Name(name, values, text, f"folder `{part}`", lead, part == braces(name)))
-        if len(inner) > 1 and distinct(values) == len(values):
+        if len(inner) > 1 and distinct(values) * len(draft.channels[0].pieces) == len(values):
             found += [
                 Name(new[0], _joined(inner[:count], index), text, f"`{text}` of folder `{part}`", lead)
                 for count in range(1, len(inner))

@@ -15,8 +15,8 @@ _COARSER = 0.15
 """Masks and outlines of the same say more than boxes."""
 _MOST_LACKING = 0.5
 """Share of a folder's images without a row from which on they are not taken for healthy."""
-_SAID: dict[Box, str] = {"corners": "two corners", "size": "corner, width and height",
-                         "middle": "middle, width and height"}  # fmt: skip
+_SAID: dict[Box, str] = {"corners": "two corners", "inclusive": "first and last pixel",
+                         "size": "corner, width and height", "middle": "middle, width and height"}  # fmt: skip
 
 
 def region_drafts(

@@ -21,6 +21,9 @@ def score_of(draft: Draft, rules: Rules, coverage: Coverage) -> float:
     targeted = coverage.cases / max(1, coverage.cases + lost)
     score = 0.4 * share_of(coverage) + 0.25 * targeted + draft.prior
     score -= 0.05 * min(1.0, len(coverage.conflicts) / 10)
+    if rules.text:
+        unused = _unused_reports(rules, coverage)
+        score -= 0.2 * unused / (unused + coverage.cases)
     if rules.task == "diagnosis" and coverage.counts:
         counts = sorted(coverage.counts.values())
         score -= 0.1 * (counts[-1] > 0.97 * sum(counts)) + 0.05 * (counts[0] < 2)
@@ -28,3 +31,10 @@ def score_of(draft: Draft, rules: Rules, coverage: Coverage) -> float:
         score -= 0.2
     # Of two that explain the same, the plainer one.
     return round(score - 0.01 * len(rules.tables) - 0.005 * len(rules.masks), 4)
+
+
+def _unused_reports(rules: Rules, coverage: Coverage) -> int:
+    """Rows of the tables of reports that are of no case."""
+    names = {source.table for source in rules.text.sources} if rules.text else set()
+    rows = tuple(f"row of {rules.tables[name].file} whose " for name in names if name)
+    return sum(count for reason, count in coverage.left_out.items() if rows and reason.startswith(rows))

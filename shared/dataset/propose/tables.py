@@ -6,12 +6,13 @@ from itertools import takewhile
 
 from shared.contracts.rules import Source, Table
 from shared.dataset.joins import TableLook, plain
+from shared.dataset.keys import bare
 from shared.dataset.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.pieces import align, braces, piece_of
 from shared.dataset.propose.rows import rows_of_views
-from shared.dataset.propose.words import slug
 from shared.dataset.survey import Survey
+from shared.dataset.words import slug
 
 _ENOUGH = 0.05
 _MOST_ROWS = 20_000
@@ -85,18 +86,13 @@ def _one_each(draft: Draft, survey: Survey, look: TableLook) -> Table | None:
         return None
     free = [name for name in image.fields if name not in fit.names.values()]
     for column in look.columns:
-        keys = {_bare(row[column.name]) for row in look.rows[:_MOST_ROWS] if row[column.name]}
+        keys = {bare(row[column.name]) for row in look.rows[:_MOST_ROWS] if row[column.name]}
         for name in free:
-            values = {_bare(value) for value in image.column(name)}
+            values = {bare(value) for value in image.column(name)}
             if len(values) > 1 and len(values & keys) >= 0.8 * len(values):
                 names = {one: fit.names.get(one, f"table_{one}") for one in records.fields}
                 return Table(file=records.renamed(names).pattern, sheet=look.sheet, key=column.name, names=name)
     return None
-
-
-def _bare(text: str) -> str:
-    """A number without the word before it: `ses-01` and `1` are one visit."""
-    return re.sub(r"^[^\W\d_]+[-_ ]?0*(?=\d)|^0+(?=\d)", "", text.strip().lower())
 
 
 def _by_side(draft: Draft, look: TableLook, file: str) -> str:
@@ -177,9 +173,12 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
             inner = {name for part in parts for name in re.findall(r"\{(\w+)\}", part)}
             if len(set(parts)) == 1 and re.fullmatch(r"\{\w+\}", parts[0]):
                 return draft, parts[0][1:-1]
-            if depth == first.pattern.count("/") - 1 and draft.case == "folder":
+            # Fields of a folder's name may tell its patient from a visit, so that they stay.
+            last = all(depth == piece.pattern.count("/") - 1 for piece in draft.pieces)
+            if last and (draft.case == "folder" or len(inner) > 1):
                 return draft, "folder"
-            if inner and not inner & draft.used and "unit" not in first.fields:
+            fields = all("{" in part for part in parts)
+            if fields and not inner & draft.used and "unit" not in first.fields:
                 return draft.with_level(depth, "unit"), "unit"
             # Others name its fields: the whole of it, in their patterns, too.
             if (
@@ -198,7 +197,7 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
                 return draft, name
     if by.startswith("upto") and (made := _upto(draft, keys, look.share)) is not None:
         return made, "unit"
-    return draft, "path" if by == "stem" else "auto"
+    return draft, "path" if by in ("stem", "path") else "auto"
 
 
 def _upto(draft: Draft, keys: set[str], share: float) -> Draft | None:

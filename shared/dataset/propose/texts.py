@@ -13,13 +13,15 @@ from shared.dataset.propose.inner_values import inner_values
 from shared.dataset.propose.pieces import Piece
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import groups, look_at, share, table_of
-from shared.dataset.propose.words import overlap, words
 from shared.dataset.survey import Survey
+from shared.dataset.words import overlap, words
 
 _WHOLE = ("report", "text", "caption", "narrative")
 _PARTS = ("finding", "impression", "conclusion")
 _WORDS = 4
 """Of a text beside an image, on average; fewer are a name or a class."""
+_OWN = 0.1
+"""For a table that names each image rather than what several have in common."""
 _BESIDE = ("indication", "history", "comparison", "technique", "examination", "procedure", "clinical", "problem",
            "mesh", "title", "reason", "recommendation", "note", "comment", "mrn", "tag", "keyword")  # fmt: skip
 
@@ -44,6 +46,7 @@ def text_drafts(draft: Draft, survey: Survey, target: str) -> list[Draft]:
             said = " and ".join(columns)
             where = f"{'columns' if len(columns) > 1 else 'column'} {said} of {table.pattern or table.file}"
             share = max(e.share for e in some if e.source.column in columns)
+            likely += _OWN * (table.by in ("stem", "path") or table.by.startswith("tail"))
             found.append(
                 made.change(text=rule, prior=made.prior + likely + 0.4 * share)
                 .said("target", f"its report is {where}")

@@ -131,14 +131,15 @@ def _channel_names(pieces: Sequence[Piece]) -> list[str]:
 
 
 def _one_naming(union: Sequence[Piece]) -> list[Piece]:
-    """Fields of families that stand at the same place get the same name, so that they mean one thing in rules."""
+    """Fields of families that stand at the same place, or in the same folders, get the same name, so that they mean one
+    thing in rules."""
     first = union[0]
     places = {place: name for name, place in _places(first.pattern).items()}
+    known: dict[str, dict[tuple[int, int], str]] = {}
     found = [first]
     for number, one in enumerate(union[1:], 2):
-        names = {}
-        for name, place in _places(one.pattern).items():
-            names[name] = places.get(place, f"{name}_{number}")
+        same = known.setdefault(one.pattern.rpartition("/")[0], dict(places))
+        names = {name: same.setdefault(place, f"{name}_{number}") for name, place in _places(one.pattern).items()}
         found.append(one.renamed(names))
     return found
 

@@ -35,9 +35,9 @@ ACQUISITION = frozenset(_ACQUISITION_WORDS.split())
 LABEL = {
     **dict.fromkeys(("diagnosis", "diagnose", "diagnostic", "label", "class", "category", "dx", "finding", "pathology",
                      "target", "disease", "befund", "krankheit", "erkrankung", "diagnostico", "diagnostic", "diagnosi",
-                     "abnormal", "abnormality", "abnormalitie", "histology", "subtype"), 1.0),
+                     "abnormal", "abnormality", "abnormalitie", "histology", "subtype", "diag"), 1.0),
     **dict.fromkeys(("outcome", "grade", "grading", "severity", "stage", "group", "condition", "status", "result",
-                     "ground", "gt", "truth", "malignant", "malignancy", "benign", "birad", "cancer", "tumor",
+                     "ground", "gt", "truth", "malignant", "malignancy", "benign", "birad", "rad", "cancer", "tumor",
                      "research", "positive"), 0.9),
     **dict.fromkeys(("type", "level", "score", "lesion"), 0.65),
 }  # fmt: skip
@@ -45,10 +45,11 @@ LABEL = {
 _NOT_LABEL_WORDS = """
     sex gender age race ethnicity scanner manufacturer vendor site center centre hospital institution view position
     projection laterality split fold set subset date time visit session series sery weight height bmi localization
-    location device kernel source file filename path image modality sequence plane orientation protocol spacing
-    slice width row column x y z partition format quality follow education handedness side description usage number
-    index version phase downloaded year month day zip thickness field strength dose kvp contrast roi lr no count
-    method confirm user creator befunder geschlecht alter seite sexe sexo lado
+    location device kernel source file filename path image modality sequence plane orientation protocol spacing slice
+    width row column x y z partition format quality follow education handedness side description usage number index
+    version phase downloaded year month day zip thickness field strength dose kvp contrast roi lr no count model size
+    rescale intercept slope window echo flip direction frame path method confirm user creator befunder geschlecht
+    alter seite sexe sexo lado
 """
 NOT_LABEL = frozenset(_NOT_LABEL_WORDS.split())
 """Words in headers of columns that tell something else of a case, unless they are asked for."""
@@ -182,11 +183,15 @@ def stems(found: Iterable[str]) -> set[str]:
     return {word[:5] for word in found if not word.isdecimal() and word not in ("image", "model", "build", "train")}
 
 
+_UNNAMED = re.compile(r"column_\d+")
+"""What tables call a column without a header."""
+
+
 def label_likeness(header: str) -> float:
     """How much a header sounds like the class of a case: 1 sure, 0.5 nothing known, 0 like something else."""
     sure = max((LABEL[word] for word in _plain(header) if word in LABEL), default=0.5)
     last = _plain(header.rpartition("/")[2])
-    if any(word in NOT_LABEL for word in last):
+    if any(word in NOT_LABEL for word in last) and not _UNNAMED.fullmatch(header):
         return 0.45 if any(LABEL.get(word) == 1.0 for word in last) else 0.1
     return sure
 
