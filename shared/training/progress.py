@@ -72,38 +72,3 @@ def read_progress(path: Path) -> list[dict[str, Json]]:
         except ValueError:
             continue
     return lines
-
-
-def write_metrics(
-    path: Path,
-    *,
-    metrics: Mapping[str, float | None],
-    metric_name: str,
-    epochs: float,
-    seconds: float,
-    samples: Mapping[str, int],
-    device: str,
-    parameters: int,
-    more: Mapping[str, Json] | None = None,
-) -> None:
-    """Validation figures only: nobody here has seen a test sample.
-
-    `metrics` of the delivered weights, `metric_name` the one that chose them, `samples` split -> count.
-    """
-    if metric_name not in metrics:
-        raise ValueError(f"metrics lacks {metric_name}, the metric that chose the weights")
-    write_json(
-        path,
-        {
-            "split": "val",
-            "metrics": dict(metrics),
-            "metric_name": metric_name,
-            "metric": metrics[metric_name],
-            "epochs": epochs,
-            "seconds": round(seconds, 1),
-            "samples": dict(samples),
-            "device": device,
-            "parameters": parameters,
-            **(more or {}),
-        },
-    )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
 
 KEPT = 2
@@ -48,3 +49,8 @@ def fault(path: Path) -> str | None:
     except Exception as error:  # whatever a torn file raises
         return f"it does not load ({type(error).__name__})"
     return None if isinstance(state, dict) and "step" in state else "it names no step"
+
+
+def save_weights(model: torch.nn.Module, path: Path) -> None:
+    """On the CPU, contiguous, as safetensors."""
+    safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}, path)

@@ -62,7 +62,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         self.first_share = 0.0
         self.seconds = math.inf
         """For the loop, from `begun` on."""
-        self.changes: Any = None
+        self.augment: Any = None
         """The transforms of training patches, once batches are drawn."""
 
     def run_training(self) -> None:
@@ -226,8 +226,13 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
 
     def get_training_transforms(self, *words: Any, **more: Any) -> Any:
         """Kept, so that the model card can name them."""
-        self.changes = nnUNetTrainer.get_training_transforms(*words, **more)
-        return self.changes
+        self.augment = nnUNetTrainer.get_training_transforms(*words, **more)
+        return self.augment
+
+    def told(self) -> str:
+        """The network in a line."""
+        stages = "-".join(map(str, self.configuration_manager.network_arch_init_kwargs["features_per_stage"]))
+        return f"nnU-Net v2 {self.configuration_name}, {type(self.module()).__name__}, features {stages}"
 
     def print_to_log_file(self, *texts: Any, also_print_to_console: bool = True, add_timestamp: bool = True) -> None:
         super().print_to_log_file(*texts, also_print_to_console=False, add_timestamp=add_timestamp)

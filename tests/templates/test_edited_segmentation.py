@@ -9,7 +9,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from shared.training.package import checksum_faults
+from shared.training.exported.package_cli import damage
 from tests.templates.segbench import SegBench
 
 pytestmark = pytest.mark.timeout(600)
@@ -44,7 +44,7 @@ def delivered(bench: SegBench) -> str:
     done = bench.train()
     assert done.returncode == 0, done.stdout + done.stderr
     package = bench.workspace / "package"
-    assert checksum_faults(package) == []
+    assert damage(package) == []
     facts = bench.probe("verify_package", "--package", "package", "--index", "train_index.jsonl")
     assert facts["ok"] and facts["output_follows_image"], facts
     output = bench.folder / "out"
