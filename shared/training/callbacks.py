@@ -19,7 +19,7 @@ from shared.training import ranks
 from shared.training.budget import TimeBudget
 from shared.training.checkpoints import Attempt, note_seconds
 from shared.training.checks import TrainingFailed
-from shared.training.machine import auto_workers, mixed_precision
+from shared.training.machine import gpu_memory_mb, mixed_precision, workers
 from shared.training.progress import ProgressFile, write_json
 from shared.training.saved import save_weights
 
@@ -45,7 +45,7 @@ def arguments(wanted: Any, device: torch.device, folder: Path, eval_strategy: st
         use_cpu=device.type == "cpu",
         bf16=precision == torch.bfloat16,
         fp16=precision == torch.float16,
-        dataloader_num_workers=auto_workers() if wanted.workers == "auto" else wanted.workers,
+        dataloader_num_workers=workers(wanted),
         dataloader_pin_memory=device.type == "cuda",
         remove_unused_columns=False,
         label_names=["labels"],
@@ -104,8 +104,7 @@ class OneModel(TrainerCallback):  # type: ignore[misc]
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]
     """One flushed line for each training log and each evaluation, and one short line on stdout an epoch."""
 
-    def __init__(self, file: ProgressFile | None, metric_name: str, budget: TimeBudget) -> None:
-        """`file` is None in the processes that only compute."""
+    def __init__(self, file: ProgressFile, metric_name: str, budget: TimeBudget) -> None:
         self.file = file
         self.metric_name = metric_name
         self.budget = budget
@@ -125,33 +124,25 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
                 f"the loss became {self.loss} at step {state.global_step}\n"
                 "lower training.learning_rate (by ten), or look for extreme values in the images"
             )
-        if self.file is None:
-            return
-        self.file.write(
-            step=state.global_step,
-            epoch=round(state.epoch or 0, 2),
-            epochs=self.epochs(state),
-            loss=self.loss,
-            eta_seconds=self.eta(state),
-            gpu_memory_mb=torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else None,
-        )
+        self.write(state, gpu_memory_mb=gpu_memory_mb())
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **_: Any) -> None:
-        if self.file is None:
-            return
         value = metrics.get(f"eval_{self.metric_name}")
-        self.file.write(
-            step=state.global_step,
-            epoch=round(state.epoch or 0, 2),
-            epochs=self.epochs(state),
-            loss=self.loss,
-            metric=value,
-            metric_name=self.metric_name,
-            eta_seconds=self.eta(state),
-        )
+        self.write(state, metric=value, metric_name=self.metric_name)
         shown = "not defined" if value is None or not math.isfinite(value) else f"{value:.3f}"
         loss = "-" if self.loss is None else f"{self.loss:.4f}"
-        print(f"epoch {state.epoch or 0:.0f}/{self.epochs(state):g} loss {loss} {self.metric_name} {shown}", flush=True)
+        ranks.say(f"epoch {state.epoch or 0:.0f}/{self.epochs(state):g} loss {loss} {self.metric_name} {shown}")
+
+    def write(self, state: Any, **more: Any) -> None:
+        if ranks.first():
+            self.file.write(
+                step=state.global_step,
+                epoch=round(state.epoch or 0, 2),
+                epochs=self.epochs(state),
+                loss=self.loss,
+                eta_seconds=self.eta(state),
+                **more,
+            )
 
     def rate(self, state: Any) -> float | None:
         """Seconds a step, evaluations and saves included."""

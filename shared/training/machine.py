@@ -10,13 +10,21 @@ import torch
 from shared.training import ranks
 
 
-def auto_workers() -> int:
-    """Of each process; none on few cores or where /dev/shm is too small to pass batches through."""
+def workers(wanted: Any) -> int:
+    """Processes that load data for each that trains, by the section `training`. auto: none on few cores or where
+    /dev/shm is too small to pass batches through."""
+    if wanted.workers != "auto":
+        return int(wanted.workers)
     cores = len(os.sched_getaffinity(0)) // ranks.count()
     shm = Path("/dev/shm")
     if cores < 8 or not shm.is_dir() or shutil.disk_usage(shm).free < 512 * 2**20:
         return 0
     return min(8, cores // 2)
+
+
+def gpu_memory_mb() -> float | None:
+    """The most that was held; None without a GPU."""
+    return torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else None
 
 
 def device_name(device: torch.device) -> str:

@@ -167,16 +167,16 @@ def pinned(imports: Sequence[str]) -> dict[str, str]:
 
 def described(part: Any) -> str:
     """What was built, in one line. A network or loss: its own `__repr__` where its class has one, else its class, what
-    it says of itself (`extra_repr`), and the parts that have weights: `Classifier(encoder: ResNet(...),
-    head: Sequential)`. A chain of transforms by their names, a function by its own, None as ""."""
+    it says of itself (`extra_repr`), and those parts that have weights, or all where none has: `Classifier(encoder:
+    ResNet(...), head: Sequential)`. A chain of transforms by their names, a function by its own, None as ""."""
     if (steps := getattr(part, "transforms", None)) is not None:
         return ", ".join(type(getattr(step, "transform", step)).__name__ for step in steps) or "none"
     if not hasattr(part, "named_children") or "__repr__" in vars(type(part)):
         return "" if part is None else str(getattr(part, "__name__", part))
+    every = list(part.named_children())
     parts = [
         f"{name}: {type(child).__name__}" + (f"({child.extra_repr()})" if child.extra_repr() else "")
-        for name, child in part.named_children()
-        if any(True for _ in child.parameters())
+        for name, child in [one for one in every if any(True for _ in one[1].parameters())] or every
     ]
     inside = ", ".join([*([part.extra_repr()] if part.extra_repr() else []), *parts])
     return f"{type(part).__name__}({inside})"

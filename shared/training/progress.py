@@ -47,20 +47,16 @@ class ProgressFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A line that a killed writer left unfinished must not swallow our first one.
-        if path.exists() and path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-            with path.open("a") as file:
-                file.write("\n")
 
     def write(self, **fields: Json) -> None:
         unknown = sorted(set(fields) - set(self.FIELDS))
         if unknown:
             raise ValueError(f"a progress line has no field {', '.join(unknown)}")
         line = {key: value for key, value in plain(fields).items() if value is not None}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
+        with self.path.open("ab+") as file:
+            # A line that a killed writer left unfinished must not swallow ours.
+            torn = file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
+            file.write(b"\n" * bool(torn) + json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
 
 def read_progress(path: Path) -> list[dict[str, Json]]:

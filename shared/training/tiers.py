@@ -17,7 +17,7 @@ import torch
 
 from shared.training import ranks
 from shared.training.checks import TrainingFailed
-from shared.training.machine import auto_workers
+from shared.training.machine import workers
 from shared.training.progress import write_json
 from shared.training.trial import (
     Batch,
@@ -289,11 +289,10 @@ class Tiers:
         with self.log.tier("part") as found:
             size, until = self.wanted.batch_size, self.begin + min(SHARE * self.seconds, MOST)
             self.kept.restore()
-            workers = getattr(self.wanted, "workers", 0)
-            workers = auto_workers() if workers == "auto" else int(workers)
+            loading = workers(self.wanted)
             once = max(2, math.ceil(PART * self.count / size)) * size
             chosen = Chosen(self.item, spread(self.count, once) * ROUNDS)
-            loader = torch.utils.data.DataLoader(chosen, size, num_workers=workers, collate_fn=stacked)
+            loader = torch.utils.data.DataLoader(chosen, size, num_workers=loading, collate_fn=stacked)
             steps = Steps(self.model, self.wanted, self.device, float(self.wanted.learning_rate), self.prepare)
             times: list[float] = []
             begin = time.monotonic()
@@ -309,7 +308,7 @@ class Tiers:
                 if enough and time.monotonic() > until:
                     break
             # The first waits for what is loaded once; processes load ahead, and their batches come in bursts.
-            batch_seconds: float = statistics.mean(times) if workers else statistics.median(times[1:] or times)
+            batch_seconds: float = statistics.mean(times) if loading else statistics.median(times[1:] or times)
             self.estimate(found, steps.losses, len(chosen) // size, batch_seconds)
         return batch_seconds
 

@@ -141,8 +141,7 @@ def train(config: Any) -> int:
     patients = [str(row["patient"]) for row in val_set.rows]
     best = callbacks.KeepBest(CHECKPOINTS / "best", wanted.metric, wanted.patience)
     stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
-    progress = ProgressFile(Path("progress.jsonl")) if ranks.first() else None
-    reporting = callbacks.ProgressCallback(progress, wanted.metric, budget)
+    reporting = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
     trainer = ClassifierTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS),

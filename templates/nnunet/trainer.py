@@ -21,6 +21,7 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from shared.training import checkpoints, saved
 from shared.training.checks import TrainingFailed
+from shared.training.machine import gpu_memory_mb
 from shared.training.progress import ProgressFile, plain
 
 AFTER = 15.0
@@ -210,7 +211,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
             metric=metric if math.isfinite(metric) else None,
             metric_name="dice",
             eta_seconds=round(max(0.0, min(eta, self.seconds - spent)), 1),
-            gpu_memory_mb=torch.cuda.max_memory_allocated() / 2**20 if self.device.type == "cuda" else None,
+            gpu_memory_mb=gpu_memory_mb(),
             text="dice of patches",
         )
         shown = f"{metric:.3f}" if math.isfinite(metric) else "not defined"

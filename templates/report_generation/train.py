@@ -142,8 +142,7 @@ def train(config: Any) -> int:
     # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
     best = callbacks.KeepBest(CHECKPOINTS / "best", wanted.metric, wanted.patience)
     stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
-    progress = ProgressFile(Path("progress.jsonl")) if ranks.first() else None
-    reporting = callbacks.ProgressCallback(progress, wanted.metric, budget)
+    reporting = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
     trainer = ReportTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS, eval_strategy="no"),  # EveryEpochs asks for evaluations

@@ -36,7 +36,7 @@ from shared.training.budget import TimeBudget, tell_estimate
 from shared.training.configfile import UNMARKED
 from shared.training.imports import needed
 from shared.training.launch import launch, wanted_processes
-from shared.training.machine import auto_workers, mixed_precision
+from shared.training.machine import gpu_memory_mb, mixed_precision, workers
 from shared.training.package import described
 from shared.training.program import exit_code
 from shared.training.progress import ProgressFile
@@ -129,10 +129,9 @@ def loop(
     wanted = config.training
     mixed = {torch.float16: "fp16", torch.bfloat16: "bf16"}.get(mixed_precision(wanted, device), "no")
     accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision=mixed)
-    workers = auto_workers() if wanted.workers == "auto" else wanted.workers
     order = Turns(data, wanted.seed, ranks.number(), ranks.count())
     loader = torch.utils.data.DataLoader(
-        data, wanted.batch_size, sampler=order, num_workers=workers, persistent_workers=workers > 0,
+        data, wanted.batch_size, sampler=order, num_workers=workers(wanted), persistent_workers=workers(wanted) > 0,
         pin_memory=device.type == "cuda",
     )  # fmt: skip
     steps = math.ceil(len(loader) / wanted.accumulate)
@@ -209,7 +208,7 @@ def loop(
             progress.write(
                 step=step, epoch=round(made, 2), epochs=round(whole, 1), loss=mean, **line,
                 eta_seconds=round(max(0.0, (whole - made) * each), 1),
-                gpu_memory_mb=torch.cuda.max_memory_allocated() / 2**20 if device.type == "cuda" else None,
+                gpu_memory_mb=gpu_memory_mb(),
             )  # fmt: skip
             if line:
                 dice = "not defined" if line["metric"] is None else f"{line['metric']:.3f}"

@@ -89,6 +89,9 @@ def test_a_network_in_a_second_file_and_a_loss_of_monais(organs: SegBench) -> No
     facts = organs.probe("verify_batches", "--folder", "/workspace", "--config", "config.yaml")
     assert facts["ok"], facts
     card = delivered(organs)
+    built = facts["built"]
+    assert f"Network: {built['model']}, " in card and f"Loss: {built['loss']}." in card, built
+    assert f"Augmentation: {built['augmentation']}." in card
     assert "Network: PlainNet, 3 convolutions of 12 to 12 channels" in card and "Loss: DiceFocalLoss(" in card
     assert "UNet" not in card and "OverlapAndEntropy" not in card
     assert (organs.workspace / "package" / "blocks" / "plain.py").is_file()

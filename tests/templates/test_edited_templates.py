@@ -121,6 +121,9 @@ def test_a_classifier_of_ones_own(bench, tmp_path):
     card = (package / "MODEL_CARD.md").read_text()
     assert "Classifier(encoder: Tiny" in card and "Loss: Margin(margin 1.5)" in card and "ResNet" not in card
     assert "2 x 24 x 24" in card
+    assert (
+        f"Network: {facts['built']['model']}, " in card and f"Augmentation: {facts['built']['augmentation']}." in card
+    )
     facts = bench.probe("verify_package", "--package", "package", "--index", "train_index.jsonl")
     assert facts["ok"], facts["errors"]
     cases = alone(package, tmp_path / "out", *(bench.data / row["files"][0] for row in bench.rows[:4]))

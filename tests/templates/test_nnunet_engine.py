@@ -194,6 +194,8 @@ def test_the_probe_runs_what_trains_and_an_edited_plan_is_followed(tmp_path: Pat
     assert facts["batches"]["train"]["shape"] == [4, 1, 16, 16, 16] == facts["batches"]["val"]["shape"]
     assert facts["forward"]["logits_shape"] == [4, 3, 16, 16, 16] and facts["forward"]["gradients"]
     assert facts["counts"] == {"train": 4, "val": 2} and facts["batches"]["train"]["labels"]["organ"] > 0
+    assert facts["built"]["model"].startswith("nnU-Net v2 3d_fullres, ") and "DC_and_CE_loss" in facts["built"]["loss"]
+    assert "SpatialTransform" in facts["built"]["augmentation"]
     assert not (bench.workspace / "package").exists() and bench.note("plans.json") == plans
     bench.configure(epochs=1)
     done = bench.train()
