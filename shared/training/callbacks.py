@@ -4,7 +4,6 @@ progress, time, the best weights and NaN losses.
 The only module here that imports transformers; the templates whose loop is the Trainer import it.
 """
 
-import json
 import math
 import time
 from pathlib import Path
@@ -20,8 +19,8 @@ from shared.training.budget import TimeBudget
 from shared.training.checkpoints import Attempt, note_seconds
 from shared.training.checks import TrainingFailed
 from shared.training.machine import gpu_memory_mb, mixed_precision, workers
-from shared.training.progress import ProgressFile, write_json
-from shared.training.saved import save_weights
+from shared.training.progress import ProgressFile
+from shared.training.saved import Best
 
 AVERAGED = "averaged.pt"
 
@@ -166,41 +165,18 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
 
 
 class KeepBest(TrainerCallback):  # type: ignore[misc]
-    """Weights of the best evaluation in `folder`, replaced whole. Equal metrics: the lower validation loss wins."""
+    """The best weights by `eval_<metric_name>`; ends the training after `patience` evaluations without better ones."""
 
-    def __init__(self, folder: Path, metric_name: str, patience: int) -> None:
-        self.folder = folder
-        self.metric_name = metric_name
-        self.patience = patience
-        self.note = folder / "best.json"
-        known = json.loads(self.note.read_text()) if self.note.exists() else {}
-        self.best: tuple[float, float] | None = (known["metric"], -known["loss"]) if known else None
-        self.epoch = float(known.get("epoch", 0.0))
-        self.waited = 0
-
-    @property
-    def weights(self) -> Path:
-        return self.folder / "model.safetensors"
+    def __init__(self, best: Best, metric_name: str, patience: int) -> None:
+        self.best, self.metric_name, self.patience = best, metric_name, patience
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: dict[str, float], model: Any = None, **_: Any
     ) -> None:
         value, loss = metrics.get(f"eval_{self.metric_name}"), metrics.get("eval_loss", math.inf)
-        if value is None or not math.isfinite(value) or not math.isfinite(loss):
-            return
-        if self.best is not None and (value, -loss) <= self.best:
-            self.waited += 1
-            if self.patience and self.waited >= self.patience:
-                control.should_training_stop = True
-            return
-        self.waited, self.best, self.epoch = 0, (value, -loss), float(state.epoch or 0)
-        if not ranks.first():
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / "model.part"
-        save_weights(getattr(model, "module", model), draft)
-        draft.replace(self.weights)
-        write_json(self.note, {"metric": value, "loss": loss, "epoch": state.epoch, "step": state.global_step})
+        self.best.consider(getattr(model, "module", model), value, loss, epoch=state.epoch, step=state.global_step)
+        if 0 < self.patience <= self.best.waited:
+            control.should_training_stop = True
 
 
 class Stopwatch(TrainerCallback):  # type: ignore[misc]

@@ -43,7 +43,7 @@ from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
 from shared.training.program import exit_code
 from shared.training.progress import ProgressFile
-from shared.training.saved import save_weights
+from shared.training.saved import Best, save_weights
 from shared.training.tiers import climb
 
 HERE = Path(__file__).resolve().parent
@@ -139,7 +139,8 @@ def train(config: Any) -> int:
 
     # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
     patients = [str(row["patient"]) for row in val_set.rows]
-    best = callbacks.KeepBest(CHECKPOINTS / "best", wanted.metric, wanted.patience)
+    best = Best(CHECKPOINTS / "best")
+    keeping = callbacks.KeepBest(best, wanted.metric, wanted.patience)
     stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
     reporting = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
     trainer = ClassifierTrainer(
@@ -152,7 +153,7 @@ def train(config: Any) -> int:
             name: math.nan if value is None else value
             for name, value in scores(found.predictions, found.label_ids, several, patients).items()
         },
-        callbacks=[reporting, best, stopwatch, callbacks.OneModel()],
+        callbacks=[reporting, keeping, stopwatch, callbacks.OneModel()],
         augmented=augmented,
         average=average,
         sampler=data.Balanced(hot, wanted.seed) if balanced else None,
@@ -218,7 +219,7 @@ def train(config: Any) -> int:
         facts=facts,
     )
     more = {
-        "best_epoch": best.epoch,
+        "best_epoch": best.said["epoch"],
         "attempts": attempt.number,
         "auc_by_class": dict(zip(train_set.label_names, by_class, strict=True)),
         "multi_label": several,

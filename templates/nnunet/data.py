@@ -71,7 +71,7 @@ def tried(settings: str) -> Any:
     folder = Path(tempfile.mkdtemp(prefix="nnunet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    train.set_up(config, chosen, device, folder)
+    train.set_up(config, chosen, folder)
     plans = folder / "plans.json"
     if cases.PLANS.exists():
         shutil.copy(cases.PLANS, plans)

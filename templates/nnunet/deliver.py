@@ -62,7 +62,7 @@ def deliver(
         model=trainer.told(),
         loss=described(trainer.loss),
         augmentation=described(trainer.augment),
-        parameters=sum(weight.numel() for weight in trainer.module().parameters()),
+        parameters=sum(weight.numel() for weight in trainer.network.parameters()),
         epochs=trainer.current_epoch,
         seconds=time.monotonic() - begin + attempt.seconds,
         device=device_name(device),
@@ -73,7 +73,7 @@ def deliver(
         Path("package"),
         predict=Path(__file__).with_name("predict.py"),
         imports=["dynamic_network_architectures"],  # which nnU-Net builds by name
-        save_weights=lambda path: safetensors.torch.save_model(trainer.module(), str(path)),
+        save_weights=lambda path: safetensors.torch.save_model(trainer.network, str(path)),
         config=packaged,
         facts=facts,
     )

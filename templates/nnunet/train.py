@@ -64,7 +64,7 @@ def train(config: Config, only_plan: bool = False) -> int:
     made = not CACHE.parent.exists()
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    set_up(config, rows, device)
+    set_up(config, rows)
     with stopping() as stop:
         # Plan and preprocess.
         try:
@@ -98,11 +98,11 @@ def train(config: Config, only_plan: bool = False) -> int:
     return 0
 
 
-def set_up(config: Config, rows: Sequence[Mapping[str, Any]], device: str, cache: Path = CACHE) -> None:
+def set_up(config: Config, rows: Sequence[Mapping[str, Any]], cache: Path = CACHE) -> None:
     """Where nnU-Net writes, and its processes."""
     how = config.nnunet
     processes = plan.auto_processes(how, cases.largest_image(rows, masks.data_root(config)))
-    plan.set_environment(cache, processes, plan.auto_workers(how), how.compile and device == "cuda")
+    plan.set_environment(cache, processes, plan.auto_workers(how))
 
 
 @contextmanager

@@ -64,10 +64,6 @@ class Generation(Section):
     beams: int = Field(default=1, ge=1, le=16)
     """1 is greedy, which kept closer to the images wherever it was compared: with more beams the likeliest text wins,
     and that is the one that suits most cases. While training goes on, validation reports are written greedily."""
-    no_repeat_ngram: int = Field(default=0, ge=0)
-    """Tokens in a row that may not come twice in a report. 0 allows all: reports do repeat phrases."""
-    length_penalty: float = 1.0
-    """Above 1 longer reports, below 1 shorter ones; with several beams."""
 
 
 class Model(Section):

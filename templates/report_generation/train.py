@@ -48,6 +48,7 @@ from shared.training.machine import device_name
 from shared.training.package import described
 from shared.training.program import exit_code
 from shared.training.progress import ProgressFile
+from shared.training.saved import Best
 from shared.training.tiers import climb
 
 HERE = Path(__file__).resolve().parent
@@ -140,7 +141,8 @@ def train(config: Any) -> int:
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
 
     # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
-    best = callbacks.KeepBest(CHECKPOINTS / "best", wanted.metric, wanted.patience)
+    best = Best(CHECKPOINTS / "best")
+    keeping = callbacks.KeepBest(best, wanted.metric, wanted.patience)
     stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
     reporting = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
     trainer = ReportTrainer(
@@ -150,7 +152,7 @@ def train(config: Any) -> int:
         eval_dataset=val_set,
         optimizers=(optimizer, schedule),
         callbacks=[
-            reporting, best, stopwatch, callbacks.OneModel(), EveryEpochs(every),
+            reporting, keeping, stopwatch, callbacks.OneModel(), EveryEpochs(every),
         ],
         augmented=augmented,
         average=average,
@@ -184,7 +186,7 @@ def train(config: Any) -> int:
     if ranks.first():
         seconds = time.monotonic() - begin + attempt.seconds
         run = {"epochs": round(epochs, 2), "seconds": seconds, "device": device_name(device)}
-        deliver(config, network, sets, answers, run, {"best_epoch": best.epoch, "attempts": attempt.number})
+        deliver(config, network, sets, answers, run, {"best_epoch": best.said["epoch"], "attempts": attempt.number})
     return 0
 
 

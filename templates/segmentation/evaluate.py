@@ -1,6 +1,5 @@
 """How good weights are on the validation part: Dice by the rules of the scorer, through the functions of predict.py."""
 
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -17,8 +16,7 @@ from shared.imaging.volume import to_dhw
 from shared.training import ranks
 from shared.training.checks import TrainingFailed
 from shared.training.dice import CaseScore, of_all_cases, score_case, summary
-from shared.training.progress import write_json
-from shared.training.saved import save_weights
+from shared.training.saved import Best
 
 SHARE = 0.1
 """Part of the time that evaluations during the training may take, about."""
@@ -44,12 +42,7 @@ class Judge:
         self.until = until - image_seconds * math.ceil(len(data) / ranks.count())
         self.seconds = 0.0
         """Of the last evaluation."""
-        self.folder = folder
-        note = folder / "best.json"
-        self.best: dict[str, Any] = json.loads(note.read_text()) if note.exists() else {}
-        """What is said of the best weights so far."""
-        self.waited = 0
-        """Evaluations since then."""
+        self.best = Best(folder)
 
     def __call__(self, model: torch.nn.Module) -> tuple[float, float]:
         """Dice, and by which of two equals the better is known: the mean over all images, healthy ones as well. NaN
@@ -64,28 +57,18 @@ class Judge:
         """Measure weights, and keep them where they are better than all before. -> Dice, None where not defined."""
         ranks.share_buffers(model)
         dice, every = self(model)
-        if math.isnan(dice):
-            return None
-        self.waited += 1
-        if not self.best or (dice, every) > (self.best["metric"], 1 - self.best["loss"]):
-            self.waited = 0
-            self.best = {"metric": dice, "loss": 1 - every, "epoch": round(epoch, 2), "step": step, "weights": name}
-            if ranks.first():
-                self.folder.mkdir(parents=True, exist_ok=True)
-                save_weights(model, self.folder / "model.part")
-                (self.folder / "model.part").replace(self.folder / "model.safetensors")
-                write_json(self.folder / "best.json", self.best)
-        return dice
+        self.best.consider(model, dice, 1 - every, epoch=round(epoch, 2), step=step, weights=name)
+        return None if math.isnan(dice) else dice
 
     def chosen(self) -> dict[str, torch.Tensor]:
         """The best weights. Raises TrainingFailed."""
-        if not self.best:
+        if not self.best.said:
             raise TrainingFailed(
                 "dice was never defined: no validation image has a structure, and none was predicted\n"
                 "give the split val images that have structures"
             )
         ranks.wait()
-        return safetensors.torch.load_file(self.folder / "model.safetensors")
+        return safetensors.torch.load_file(self.best.weights)
 
     def affords(self, looks: float) -> bool:
         """Whether there is time for so many more evaluations."""

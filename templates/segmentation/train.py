@@ -116,7 +116,7 @@ def train(config: Config) -> int:
         scores = on_own_grids(model, sets["val"], config, device.type, until)
     if ranks.first():
         spent = time.monotonic() - begin + attempt.seconds
-        deliver(config, model, sets, counts, scores, judge.best, epochs, spent, attempt.number, device)
+        deliver(config, model, sets, counts, scores, judge.best.said, epochs, spent, attempt.number, device)
     return 0
 
 
@@ -150,7 +150,7 @@ def loop(
         model.load_state_dict(state["model"])
         averaged.load_state_dict(state["averaged"])
         optimizer.load_state_dict(state["optimizer"])
-        step, first, judge.waited = state["step"], state["epoch"], state["waited"]
+        step, first, judge.best.waited = state["step"], state["epoch"], state["waited"]
         if ranks.first():
             torch.set_rng_state(state["random"])
     network, optimizer = accelerator.prepare(model, optimizer)
@@ -160,7 +160,10 @@ def loop(
     def save(epoch: int) -> None:
         if ranks.first():
             parts = {"model": model, "averaged": averaged, "optimizer": optimizer}
-            state = {name: part.state_dict() for name, part in parts.items()} | {"epoch": epoch, "waited": judge.waited}
+            state = {name: part.state_dict() for name, part in parts.items()} | {
+                "epoch": epoch,
+                "waited": judge.best.waited,
+            }
             saved.save(CHECKPOINTS, step, {**state, "random": torch.get_rng_state()})
             checkpoints.note_seconds(CHECKPOINTS, attempt, budget.elapsed())
 
@@ -201,7 +204,7 @@ def loop(
         if ranks.most(time.monotonic() - looked >= judge.seconds * (1 / SHARE - 1))[0] or last:
             line = {"metric": judge.consider(model, "best", made, step), "metric_name": "dice"}
             looked = time.monotonic()
-            last = last or 0 < wanted.patience <= judge.waited
+            last = last or 0 < wanted.patience <= judge.best.waited
         if ranks.first():
             each = (time.monotonic() - start) / max(made - first, 1e-6)
             whole = min(wanted.epochs, made + max(0.0, budget.remaining()) / each)
