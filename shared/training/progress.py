@@ -57,14 +57,3 @@ class ProgressFile:
             # A line that a killed writer left unfinished must not swallow ours.
             torn = file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
             file.write(b"\n" * bool(torn) + json.dumps(line, ensure_ascii=False).encode() + b"\n")
-
-
-def read_progress(path: Path) -> list[dict[str, Json]]:
-    """All whole lines; a line torn by a kill is passed over."""
-    lines = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
-        try:
-            lines.append(json.loads(line))
-        except ValueError:
-            continue
-    return lines

@@ -13,8 +13,9 @@ from shared.training.budget import TimeBudget
 from shared.training.checks import label_problems, split_problems
 from shared.training.exported.package_cli import damage
 from shared.training.package import PackageFacts, write_package, write_results
-from shared.training.progress import ProgressFile, read_progress
+from shared.training.progress import ProgressFile
 from tests.templates.conftest import modules
+from tests.templates.segbench import read_progress
 
 FACTS = PackageFacts(
     task="diagnosis",
