@@ -47,7 +47,7 @@ CHECKPOINTS = Path("checkpoints")
 SMALLER = "preprocess.patch_size or patch_voxels, or model.width"
 SMOKE = {
     "model": {"width": 8, "levels": 3},
-    "training": {"epochs": 4, "patience": 0, "save_seconds": 0, "learning_rate": 0.01},
+    "training": {"epochs": 2, "patience": 0, "save_seconds": 0},
 }
 
 
