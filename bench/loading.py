@@ -88,12 +88,11 @@ def measure(kind: Kind, shape: Sequence[int], count: int, passes: int, folder: P
 
 
 def ours(data: Any, config: Any, augment: bool, cache: Path) -> Any:
-    """The template's dataset. Classification augments batches: `augment` of the dataset is what is done to one."""
+    """The template's dataset. Classification augments batches: `on_batches` is what is done to one."""
     if not hasattr(data, "images"):
         return data.build(config, "train")
     found = data.build(config, "train", ArrayCache(cache, config.preprocess.model_dump()))
-    if augment:
-        found.augment = data.augment.Augment(config.augmentation, data.images.whole(config.preprocess))
+    found.on_batches = found.augment if augment else None
     return found
 
 
@@ -139,9 +138,9 @@ def take_turns(datasets: Mapping[str, Open], passes: int) -> dict[str, dict[str,
 
 def one_pass(dataset: Any) -> None:
     loader = monai.data.DataLoader if isinstance(dataset, monai.data.Dataset) else torch.utils.data.DataLoader
-    augment = getattr(dataset, "augment", None)
+    augment = getattr(dataset, "on_batches", None)
     for batch in loader(dataset, batch_size=4):
-        if callable(augment) and isinstance(batch, dict):
+        if augment:
             augment(batch["image"])
 
 

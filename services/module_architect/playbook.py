@@ -65,21 +65,16 @@ def diagnosis(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, A
     assert brief.planned is not None
     plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
     shape = input_shape(measured, dimensions_of(brief), gpu)
-    width = 64 if gpu else 16
     module = AssembledModule(
         template=plan.task,
-        model=f"resnet10, width {width}, {dimensions_of(brief)}D",
-        loss="cross-entropy with balanced class weights",
-        augmentation="flips where allowed, small rotation, scale, shift and intensity",
         input_shape=(channels_of(measured), *shape),
     )
-    modality = augmented_as(measured, plan.modality)
     keys = {
         "input_shape": list(shape),
         "channels": channels_of(measured),
         "metric": plan.metric,
-        "width": width,
-        "modality": modality,
+        "width": 64 if gpu else 16,
+        "modality": augmented_as(measured, plan.modality),
     }
     return Fit(keys, {"input_shape": "auto", "channels": "auto"}, module)
 
@@ -108,12 +103,8 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
         "batch_size": batch,
         "metric": plan.metric,
     }
-    lesions = plan.task == "anomaly_detection"
     module = AssembledModule(
         template="segmentation",
-        model=f"MONAI UNet (SegResNet with a GPU and the time for it), width {width}, {dimensions_of(brief)}D",
-        loss=f"{'overlap with the lesions that a batch has' if lesions else 'Dice'} and cross-entropy",
-        augmentation="small rotation, scale and intensity; flips only where no structure has a side",
         input_shape=(channels_of(measured), *patch_shape(measured, dimensions_of(brief), min(patch, image))),
         notes=(
             f"intensity {intensity}; images of up to {image} voxels, patches of up to {min(patch, image)}; the "
@@ -136,9 +127,6 @@ def nnunet(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]
     }
     module = AssembledModule(
         template="nnunet",
-        model="nnU-Net v2 as it plans itself",
-        loss="Dice and cross-entropy at each resolution",
-        augmentation="nnU-Net's own; mirrored only where no structure has a side",
         input_shape=(channels_of(measured), *patch_shape(measured, dimensions_of(brief), 2**21)),
         notes="the plan is made from the training images and stands in plans.json; the input shape is an estimate",
     )
@@ -176,9 +164,6 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
     }
     module = AssembledModule(
         template=plan.task,
-        model=f"resnet10 of width {width}, {dimensions_of(brief)}D; GPT-2 of {layers} layers with {hidden} channels",
-        loss="cross-entropy of the next word, with earlier words hidden at times, and of which telling words come",
-        augmentation="small rotation, scale, shift and intensity; mirrored only where no report names a side",
         input_shape=(views * channels_of(measured), *shape),
         notes=f"weights are chosen by {metric}"
         + ("" if metric == plan.metric else f", which stands in for {plan.metric}"),

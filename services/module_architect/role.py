@@ -38,12 +38,14 @@ def assembled(answer: AssembledModule, facts: Facts, brief: Brief, state: RunSta
     shapes = SHAPES.validate_python(
         {split: batch["shape"] for split, batch in batches.items() if isinstance(batch, dict)}
     )
+    built = facts.get("built")
+    words = {name: str(told) for name, told in built.items() if told} if isinstance(built, dict) else {}
     return ModuleAssembled.make(
         run_id=brief.run_id,
         sender="module_architect",
         cause=brief.order,
-        # The shape on record is the one that the probe saw, whatever the answer says.
-        module=answer.model_copy(update={"input_shape": shapes["train"][1:]}),
+        # On record are the shape that the probe saw and the words of what it built, whatever the answer says.
+        module=answer.model_copy(update={"input_shape": shapes["train"][1:], **words}),
         batch_shapes=shapes,
         workspace_sha256=str(facts["workspace_sha256"]),
         spent=spent,

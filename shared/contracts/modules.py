@@ -10,7 +10,8 @@ from shared.contracts.base import Contract, Event, Spent
 class AssembledModule(Contract):
     """Deliver the training module; paths are relative to the build workspace.
 
-    A probe builds the datasets, draws batches of train and val and runs the model on them before it is accepted.
+    A probe builds the datasets, draws batches of train and val and runs the model on them before it is accepted. It
+    also says what model, loss and augmentation are, in the words of what it built: leave these empty.
     """
 
     template: str
@@ -18,8 +19,8 @@ class AssembledModule(Contract):
     dataset_code: str = "data.py"
     config: str = "config.yaml"
     entry_point: str = "train.py"
-    model: str
-    loss: str
+    model: str = ""
+    loss: str = ""
     augmentation: str = ""
     input_shape: tuple[int, ...] = Field(min_length=1)
     """Channel first, without the batch axis: (C, H, W) or (C, D, H, W)."""

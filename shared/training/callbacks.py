@@ -1,87 +1,92 @@
-"""Callbacks of a Transformers Trainer: progress lines, the time budget, the best weights, NaN losses.
+"""A Transformers Trainer within a budget: its arguments, averaged weights that checkpoints hold, and callbacks for
+progress, time, the best weights and NaN losses.
 
-The only module here that imports torch and transformers; templates import it, nothing else does.
+The only module here that imports transformers; the templates whose loop is the Trainer import it.
 """
 
-import json
 import math
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
-from transformers import TrainerCallback
+from torch.optim.swa_utils import AveragedModel
+from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_callback import PrinterCallback
 
 from shared.training import ranks
+from shared.training.budget import TimeBudget
 from shared.training.checkpoints import Attempt, note_seconds
 from shared.training.checks import TrainingFailed
-from shared.training.progress import ProgressFile, write_json
+from shared.training.machine import gpu_memory_mb, mixed_precision, workers
+from shared.training.progress import ProgressFile
+from shared.training.saved import Best
+
+AVERAGED = "averaged.pt"
 
 
-class TimeBudget:
-    """Wall seconds from `begin` (time.monotonic) to the end of the training loop; `seconds` None is no bound.
-
-    `spent` belongs to earlier attempts, `reserve` is kept for what comes after the loop. An attempt gets at least a
-    tenth of `seconds`, so that a training that was killed late can still finish.
-    """
-
-    def __init__(self, seconds: float | None, begin: float, spent: float = 0.0, reserve: float = 0.0) -> None:
-        self.begin = begin
-        self.spent = spent
-        self.agreed: float | None = None
-        """What `elapsed` is in all of several processes, whose clocks differ; agreed on now and at each step."""
-        self.agree()
-        self.lead = self.elapsed()
-        """What reading the data took, before the loop."""
-        self.limit = math.inf if seconds is None else max(seconds - spent - reserve, 0.1 * seconds)
-
-    def elapsed(self) -> float:
-        """Of this attempt."""
-        return time.monotonic() - self.begin if self.agreed is None else self.agreed
-
-    def agree(self, asked: bool = False) -> bool:
-        """Make the processes of a training see one time; -> whether any of them is `asked`."""
-        if ranks.count() == 1:
-            return asked
-        self.agreed, found = ranks.most(time.monotonic() - self.begin, asked)
-        return bool(found)
-
-    def remaining(self) -> float:
-        return self.limit - self.elapsed()
-
-    def share(self) -> float:
-        """Of the loop's time that is used up, over all attempts; 0 without a bound."""
-        whole = self.spent + self.limit - self.lead
-        return 0.0 if math.isinf(whole) else min(1.0, (self.spent + self.elapsed() - self.lead) / max(whole, 1e-6))
-
-    def progressed(self, step: int, steps: int) -> float:
-        """Of the training, 0 to 1: by steps or time, whichever is further along."""
-        return max(min(1.0, step / max(1, steps)), self.share())
+def arguments(wanted: Any, device: torch.device, folder: Path, eval_strategy: str = "epoch") -> TrainingArguments:
+    """By the section `training`. Checkpoints go to `folder` when the stopwatch asks for them."""
+    precision = mixed_precision(wanted, device)
+    made = TrainingArguments(
+        output_dir=str(folder),
+        num_train_epochs=wanted.epochs,
+        per_device_train_batch_size=wanted.batch_size,
+        per_device_eval_batch_size=wanted.batch_size,
+        gradient_accumulation_steps=wanted.accumulate,
+        max_grad_norm=1.0,
+        eval_strategy=eval_strategy,
+        logging_strategy="epoch",
+        logging_nan_inf_filter=False,  # it would hide a NaN loss
+        save_strategy="no",
+        save_total_limit=2,
+        seed=wanted.seed,
+        use_cpu=device.type == "cpu",
+        bf16=precision == torch.bfloat16,
+        fp16=precision == torch.float16,
+        dataloader_num_workers=workers(wanted),
+        dataloader_pin_memory=device.type == "cuda",
+        remove_unused_columns=False,
+        label_names=["labels"],
+        report_to="none",
+        disable_tqdm=True,
+    )
+    # Several GPUs are for several processes: the Trainer would else cut each batch into pieces.
+    made._n_gpu = min(made.n_gpu, 1)
+    return made
 
 
-def batches_an_epoch(count: int, wanted: Any) -> int:
-    """Batches of `count` samples that each process works through; `wanted` is the section `training`."""
-    batches: int = math.ceil(math.ceil(count / wanted.batch_size) / ranks.count())
-    return batches
+class AveragingTrainer(Trainer):  # type: ignore[misc]
+    """Trains on `augmented(batch)`, made on the device, and updates `average` after each step. Checkpoints hold the
+    average, too, and a training that is resumed goes on with it."""
+
+    def __init__(self, *, augmented: Any, average: AveragedModel, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.augmented, self.average = augmented, average
+        self.add_callback(Averaging(average, self.model))
+        self.remove_callback(PrinterCallback)
+
+    def compute_loss(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        return super().compute_loss(model, self.augmented(inputs) if model.training else inputs, *more, **named)
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """The Trainer writes what makes a checkpoint whole after this: none is whole without its average."""
+        super().save_model(output_dir, _internal_call)
+        if ranks.first():
+            torch.save(self.average.state_dict(), Path(output_dir or self.args.output_dir) / AVERAGED)
+
+    def train(self, resume_from_checkpoint: str | None = None, **more: Any) -> Any:
+        if resume_from_checkpoint and (kept := Path(resume_from_checkpoint) / AVERAGED).exists():
+            self.average.load_state_dict(torch.load(kept, map_location="cpu", weights_only=True))
+        return super().train(resume_from_checkpoint, **more)
 
 
-def steps_an_epoch(count: int, wanted: Any) -> int:
-    """Steps of the optimizer in an epoch of `count` samples."""
-    steps: int = math.ceil(batches_an_epoch(count, wanted) / wanted.accumulate)
-    return steps
+class Averaging(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, average: AveragedModel, model: torch.nn.Module) -> None:
+        self.average, self.model = average, model
 
-
-def tell_estimate(epoch_seconds: float, seconds: float, wanted: Any, device: torch.device) -> None:
-    """Say how many epochs fit into `seconds`."""
-    fitting = min(seconds / epoch_seconds, wanted.epochs)
-    several = f" on {ranks.count()} processes" if ranks.count() > 1 else ""
-    ranks.say(f"about {epoch_seconds:.1f} s an epoch on {device.type}{several}; {fitting:.0f} epochs fit")
-    if fitting < 1:
-        ranks.say("not even one epoch fits into training.train_seconds; the result will be poor")
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.average.update_parameters(self.model)
 
 
 class OneModel(TrainerCallback):  # type: ignore[misc]
@@ -98,8 +103,7 @@ class OneModel(TrainerCallback):  # type: ignore[misc]
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]
     """One flushed line for each training log and each evaluation, and one short line on stdout an epoch."""
 
-    def __init__(self, file: ProgressFile | None, metric_name: str, budget: TimeBudget) -> None:
-        """`file` is None in the processes that only compute."""
+    def __init__(self, file: ProgressFile, metric_name: str, budget: TimeBudget) -> None:
         self.file = file
         self.metric_name = metric_name
         self.budget = budget
@@ -119,33 +123,25 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
                 f"the loss became {self.loss} at step {state.global_step}\n"
                 "lower training.learning_rate (by ten), or look for extreme values in the images"
             )
-        if self.file is None:
-            return
-        self.file.write(
-            step=state.global_step,
-            epoch=round(state.epoch or 0, 2),
-            epochs=self.epochs(state),
-            loss=self.loss,
-            eta_seconds=self.eta(state),
-            gpu_memory_mb=torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else None,
-        )
+        self.write(state, gpu_memory_mb=gpu_memory_mb())
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **_: Any) -> None:
-        if self.file is None:
-            return
         value = metrics.get(f"eval_{self.metric_name}")
-        self.file.write(
-            step=state.global_step,
-            epoch=round(state.epoch or 0, 2),
-            epochs=self.epochs(state),
-            loss=self.loss,
-            metric=value,
-            metric_name=self.metric_name,
-            eta_seconds=self.eta(state),
-        )
+        self.write(state, metric=value, metric_name=self.metric_name)
         shown = "not defined" if value is None or not math.isfinite(value) else f"{value:.3f}"
         loss = "-" if self.loss is None else f"{self.loss:.4f}"
-        print(f"epoch {state.epoch or 0:.0f}/{self.epochs(state):g} loss {loss} {self.metric_name} {shown}", flush=True)
+        ranks.say(f"epoch {state.epoch or 0:.0f}/{self.epochs(state):g} loss {loss} {self.metric_name} {shown}")
+
+    def write(self, state: Any, **more: Any) -> None:
+        if ranks.first():
+            self.file.write(
+                step=state.global_step,
+                epoch=round(state.epoch or 0, 2),
+                epochs=self.epochs(state),
+                loss=self.loss,
+                eta_seconds=self.eta(state),
+                **more,
+            )
 
     def rate(self, state: Any) -> float | None:
         """Seconds a step, evaluations and saves included."""
@@ -169,41 +165,18 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
 
 
 class KeepBest(TrainerCallback):  # type: ignore[misc]
-    """Weights of the best evaluation in `folder`, replaced whole. Equal metrics: the lower validation loss wins."""
+    """The best weights by `eval_<metric_name>`; ends the training after `patience` evaluations without better ones."""
 
-    def __init__(self, folder: Path, metric_name: str, patience: int) -> None:
-        self.folder = folder
-        self.metric_name = metric_name
-        self.patience = patience
-        self.note = folder / "best.json"
-        known = json.loads(self.note.read_text()) if self.note.exists() else {}
-        self.best: tuple[float, float] | None = (known["metric"], -known["loss"]) if known else None
-        self.epoch = float(known.get("epoch", 0.0))
-        self.waited = 0
-
-    @property
-    def weights(self) -> Path:
-        return self.folder / "model.safetensors"
+    def __init__(self, best: Best, metric_name: str, patience: int) -> None:
+        self.best, self.metric_name, self.patience = best, metric_name, patience
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: dict[str, float], model: Any = None, **_: Any
     ) -> None:
         value, loss = metrics.get(f"eval_{self.metric_name}"), metrics.get("eval_loss", math.inf)
-        if value is None or not math.isfinite(value) or not math.isfinite(loss):
-            return
-        if self.best is not None and (value, -loss) <= self.best:
-            self.waited += 1
-            if self.patience and self.waited >= self.patience:
-                control.should_training_stop = True
-            return
-        self.waited, self.best, self.epoch = 0, (value, -loss), float(state.epoch or 0)
-        if not ranks.first():
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / "model.part"
-        save_weights(getattr(model, "module", model), draft)
-        draft.replace(self.weights)
-        write_json(self.note, {"metric": value, "loss": loss, "epoch": state.epoch, "step": state.global_step})
+        self.best.consider(getattr(model, "module", model), value, loss, epoch=state.epoch, step=state.global_step)
+        if 0 < self.patience <= self.best.waited:
+            control.should_training_stop = True
 
 
 class Stopwatch(TrainerCallback):  # type: ignore[misc]
@@ -215,21 +188,9 @@ class Stopwatch(TrainerCallback):  # type: ignore[misc]
         self.folder = folder
         self.attempt = attempt
         self.saved = budget.elapsed()
-        self.asked_to_stop = False
-        """Set by a signal handler: the next step saves and ends the loop."""
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """SIGTERM asks to stop for as long as this lasts."""
-        previous = signal.signal(signal.SIGTERM, lambda *_: setattr(self, "asked_to_stop", True))
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, previous)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.asked_to_stop = self.budget.agree(self.asked_to_stop)
-        if self.asked_to_stop:
+        if self.budget.agree():
             control.should_save = True
             control.should_training_stop = True
             return
@@ -245,8 +206,3 @@ class Stopwatch(TrainerCallback):  # type: ignore[misc]
         self.saved = self.budget.elapsed()
         if ranks.first():
             note_seconds(self.folder, self.attempt, self.saved)
-
-
-def save_weights(model: torch.nn.Module, path: Path) -> None:
-    """On the CPU, contiguous, as safetensors."""
-    safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}, path)

@@ -57,8 +57,8 @@ def checkpoint_fault(path: Path) -> str | None:
         if "global_step" not in json.loads((path / "trainer_state.json").read_text()):
             return "trainer_state.json names no step"
         safetensors.torch.load_file(path / "model.safetensors")
-        for name in ("optimizer.pt", "scheduler.pt"):
-            torch.load(path / name, map_location="cpu", weights_only=True)
+        for file in sorted(path.glob("*.pt")):
+            torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a torn file raises
         return f"it does not load ({type(error).__name__})"
     return None
@@ -94,6 +94,11 @@ def begin_attempt(folder: Path, fingerprint: str) -> Attempt:
         except ValueError:
             known = {}
     if known.get("fingerprint") not in (None, fingerprint):
+        print(
+            "configuration, data or code have changed: this training begins anew, the checkpoints of the earlier one "
+            f"are kept in {folder / 'previous'}",
+            flush=True,
+        )
         _set_aside_all(folder, keep=note)
         known = {}
     attempt = Attempt(int(known.get("attempts", 0)) + 1, float(known.get("seconds", 0.0)))

@@ -1,10 +1,10 @@
 """A template's configuration: YAML against a typed model. What is unknown or wrong is refused together, by name."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -15,6 +15,36 @@ class ConfigError(ValueError):
 
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Training(Section):
+    """What this library reads of a section `training`; a template has it with its own defaults and more keys."""
+
+    epochs: int = Field(default=1000, ge=1)
+    """Upper bound; `train_seconds` and `patience` may end it earlier."""
+    train_seconds: float | None = Field(default=600, gt=0)
+    """Wall seconds of the whole command, reading and packaging included; null is no bound."""
+    batch_size: int = Field(default=8, ge=1)
+    """Of each process. Halved, with `accumulate` doubled, where the memory does not hold it."""
+    accumulate: int = Field(default=1, ge=1)
+    """Batches whose gradients are added up for one step."""
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.05, ge=0)
+    patience: int = Field(default=15, ge=0)
+    """Evaluations without a better metric after which training ends; 0 is never."""
+    save_seconds: float = Field(default=15, ge=0)
+    """At most one checkpoint in this time; a killed training loses no more than that and an epoch."""
+    precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
+    """auto: mixed precision on a GPU only. bf16 is done on a CPU, too; fp16 is fp32 there."""
+    processes: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """That train together, each on its own batches. auto: one for each GPU that can be seen; one without a GPU."""
+    workers: int | Literal["auto"] = "auto"
+    """Processes that load data. auto: none on fewer than eight cores."""
+    seed: int = 0
+
+
+UNMARKED = {"training": {"train_seconds", "save_seconds", "workers", "processes"}}
+"""Of a configuration: what does not make a training another one."""
 
 
 def load_config(path: str | Path, model: type[Model]) -> Model:

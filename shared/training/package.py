@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.training.imports import as_exported, exported_texts, needed
-from shared.training.progress import ProgressFile, write_json, write_metrics, write_text
+from shared.training.progress import ProgressFile, write_json, write_text
 
 OURS = re.compile(r"^\s*(?:from|import)\s+(?:shared|services|m3bench)\b", re.MULTILINE)
 
@@ -111,25 +111,32 @@ def write_package(
 def write_results(facts: PackageFacts, *, samples: Mapping[str, int], more: Mapping[str, Any]) -> None:
     """metrics.json of the working directory, which says that all is done, and the last line of progress.jsonl.
 
-    `samples` split -> count; `more` are further entries of metrics.json.
+    Validation figures only: nobody here has seen a test sample. `samples` split -> count; `more` are further entries
+    of metrics.json. The metric is the one that chose the weights, else the first.
     """
-    told = {"network": facts.model, "loss": facts.loss, "augmentation": facts.augmentation}
-    write_metrics(
-        Path("metrics.json"),
-        metrics=facts.metrics,
-        metric_name=facts.metric_name,
-        epochs=facts.epochs,
-        seconds=facts.seconds,
-        samples=samples,
-        device=facts.device,
-        parameters=facts.parameters,
-        more={"input_shape": list(facts.input_shape), **told, **more},
-    )
+    name = facts.metric_name or next(iter(facts.metrics), "")
+    if name not in facts.metrics:
+        raise ValueError(f"metrics lacks {name}, the metric that chose the weights")
+    metric = {"metric": facts.metrics[name], "metric_name": name}
+    told = {
+        "split": "val",
+        "metrics": dict(facts.metrics),
+        **metric,
+        "epochs": facts.epochs,
+        "seconds": round(facts.seconds, 1),
+        "samples": dict(samples),
+        "device": facts.device,
+        "parameters": facts.parameters,
+        "input_shape": list(facts.input_shape),
+        "network": facts.model,
+        "loss": facts.loss,
+        "augmentation": facts.augmentation,
+    }
+    write_json(Path("metrics.json"), {**told, **more})
     done = {"epoch": facts.epochs, "epochs": facts.epochs, "eta_seconds": 0.0, "text": "done"}
-    metric = {"metric": facts.metrics[facts.metric_name], "metric_name": facts.metric_name}
     ProgressFile(Path("progress.jsonl")).write(**done, **metric)
     shown = ", ".join(f"{name} {value:.3f}" for name, value in facts.metrics.items() if value is not None)
-    print(f"{shown} on val; package/ and metrics.json written in {facts.seconds:.0f} s", flush=True)
+    print(f"{shown or name} on val; package/ and metrics.json written in {facts.seconds:.0f} s", flush=True)
 
 
 def swap(draft: Path, folder: Path) -> None:
@@ -153,37 +160,23 @@ def checksums(folder: Path) -> str:
     )
 
 
-def checksum_faults(folder: Path) -> list[str]:
-    """Files that differ from SHA256SUMS, are missing or are not listed."""
-    listed = {}
-    if not (folder / "SHA256SUMS").is_file():
-        return ["SHA256SUMS is missing"]
-    for line in (folder / "SHA256SUMS").read_text().splitlines():
-        digest, _, name = line.partition("  ")
-        listed[name] = digest
-    faults = []
-    for name, digest in listed.items():
-        if not (folder / name).is_file():
-            faults.append(f"{name} is missing")
-        elif hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
-            faults.append(f"{name} is not the file that was packaged")
-    return faults
-
-
 def pinned(imports: Sequence[str]) -> dict[str, str]:
     """Distribution -> version as installed, build tags such as +cpu cut off."""
     return {name: installed.version(name).partition("+")[0] for name in imports}
 
 
 def described(part: Any) -> str:
-    """A network or loss in one line: its class, what it says of itself (`extra_repr`), and the parts that have
-    weights: `Classifier(encoder: ResNet(resnet10, width 16), head: Sequential)`. A function by its name, None as ""."""
-    if not hasattr(part, "named_children"):
+    """What was built, in one line. A network or loss: its own `__repr__` where its class has one, else its class, what
+    it says of itself (`extra_repr`), and those parts that have weights, or all where none has: `Classifier(encoder:
+    ResNet(...), head: Sequential)`. A chain of transforms by their names, a function by its own, None as ""."""
+    if (steps := getattr(part, "transforms", None)) is not None:
+        return ", ".join(type(getattr(step, "transform", step)).__name__ for step in steps) or "none"
+    if not hasattr(part, "named_children") or "__repr__" in vars(type(part)):
         return "" if part is None else str(getattr(part, "__name__", part))
+    every = list(part.named_children())
     parts = [
         f"{name}: {type(child).__name__}" + (f"({child.extra_repr()})" if child.extra_repr() else "")
-        for name, child in part.named_children()
-        if any(True for _ in child.parameters())
+        for name, child in [one for one in every if any(True for _ in one[1].parameters())] or every
     ]
     inside = ", ".join([*([part.extra_repr()] if part.extra_repr() else []), *parts])
     return f"{type(part).__name__}({inside})"

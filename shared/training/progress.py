@@ -47,63 +47,13 @@ class ProgressFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A line that a killed writer left unfinished must not swallow our first one.
-        if path.exists() and path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-            with path.open("a") as file:
-                file.write("\n")
 
     def write(self, **fields: Json) -> None:
         unknown = sorted(set(fields) - set(self.FIELDS))
         if unknown:
             raise ValueError(f"a progress line has no field {', '.join(unknown)}")
         line = {key: value for key, value in plain(fields).items() if value is not None}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-
-
-def read_progress(path: Path) -> list[dict[str, Json]]:
-    """All whole lines; a line torn by a kill is passed over."""
-    lines = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
-        try:
-            lines.append(json.loads(line))
-        except ValueError:
-            continue
-    return lines
-
-
-def write_metrics(
-    path: Path,
-    *,
-    metrics: Mapping[str, float | None],
-    metric_name: str,
-    epochs: float,
-    seconds: float,
-    samples: Mapping[str, int],
-    device: str,
-    parameters: int,
-    more: Mapping[str, Json] | None = None,
-) -> None:
-    """Validation figures only: nobody here has seen a test sample.
-
-    `metrics` of the delivered weights, `metric_name` the one that chose them, `samples` split -> count.
-    """
-    if metric_name not in metrics:
-        raise ValueError(f"metrics lacks {metric_name}, the metric that chose the weights")
-    write_json(
-        path,
-        {
-            "split": "val",
-            "metrics": dict(metrics),
-            "metric_name": metric_name,
-            "metric": metrics[metric_name],
-            "epochs": epochs,
-            "seconds": round(seconds, 1),
-            "samples": dict(samples),
-            "device": device,
-            "parameters": parameters,
-            **(more or {}),
-        },
-    )
+        with self.path.open("ab+") as file:
+            # A line that a killed writer left unfinished must not swallow ours.
+            torn = file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
+            file.write(b"\n" * bool(torn) + json.dumps(line, ensure_ascii=False).encode() + b"\n")

@@ -1,16 +1,22 @@
-"""Checkpoints of a visible loop: a folder `checkpoint-<step>` with one file, written whole or not at all.
+"""The best weights of a training, and checkpoints of a visible loop: a folder `checkpoint-<step>` with one file.
 
-They hold tensors and plain values, nothing else: what is read back is never executed. Which of them to go on from,
-`checkpoints.resume` says, with `fault` as its test.
+Both are written whole or not at all. Checkpoints hold tensors and plain values, nothing else: what is read back is
+never executed. Which of them to go on from, `checkpoints.resume` says, with `fault` as its test.
 """
 
+import json
+import math
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
+
+from shared.training import ranks
+from shared.training.progress import write_json
 
 KEPT = 2
 FILE = "state.pt"
@@ -48,3 +54,33 @@ def fault(path: Path) -> str | None:
     except Exception as error:  # whatever a torn file raises
         return f"it does not load ({type(error).__name__})"
     return None if isinstance(state, dict) and "step" in state else "it names no step"
+
+
+def save_weights(model: torch.nn.Module, path: Path) -> None:
+    """On the CPU, contiguous, as safetensors."""
+    safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}, path)
+
+
+class Best:
+    """The best weights in `folder`, of earlier attempts, too, and what is said of them, each replaced whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.note, self.weights = folder / "best.json", folder / "model.safetensors"
+        self.said: dict[str, Any] = json.loads(self.note.read_text()) if self.note.exists() else {}
+        self.waited = 0
+        """Evaluations since then."""
+
+    def consider(self, model: torch.nn.Module, metric: float | None, loss: float, **more: Any) -> None:
+        """Keep the weights where they are better than all before; of equal metrics the lower loss. What is not finite
+        was no evaluation."""
+        if metric is None or not math.isfinite(metric) or not math.isfinite(loss):
+            return
+        self.waited += 1
+        if not self.said or (metric, -loss) > (self.said["metric"], -self.said["loss"]):
+            self.waited, self.said = 0, {"metric": metric, "loss": loss, **more}
+            if ranks.first():
+                self.note.parent.mkdir(parents=True, exist_ok=True)
+                draft = self.weights.with_suffix(".part")
+                save_weights(model, draft)
+                draft.replace(self.weights)
+                write_json(self.note, self.said)

@@ -7,7 +7,7 @@ were, so that a training comes out the same whatever the tiers had time for.
 import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,8 @@ import torch
 
 from shared.training import ranks
 from shared.training.checks import TrainingFailed
+from shared.training.machine import workers
 from shared.training.progress import write_json
-from shared.training.trainer import auto_workers
 from shared.training.trial import (
     Batch,
     Chosen,
@@ -97,6 +97,20 @@ def climb(
         size = wanted.batch_size
         wanted = wanted.model_copy(update={"batch_size": size // 2, "accumulate": 2 * wanted.accumulate})
         log.say(f"the memory does not hold a batch of {size}; {size // 2} are taken, twice as often a step")
+
+
+@contextmanager
+def within_memory(batch: Callable[[], str], smaller: str) -> Iterator[None]:
+    """Lack of memory for `batch()` becomes TrainingFailed, in two lines; `smaller` is what to make smaller at last."""
+    try:
+        yield
+    except OUT_OF_MEMORY as error:
+        if not lacks_memory(error):
+            raise
+        raise TrainingFailed(
+            f"out of memory: it does not hold {batch()}\n"
+            f"halve training.batch_size and double training.accumulate; with a batch of one, make smaller: {smaller}"
+        ) from None
 
 
 def lacks_memory(error: BaseException) -> bool:
@@ -275,11 +289,10 @@ class Tiers:
         with self.log.tier("part") as found:
             size, until = self.wanted.batch_size, self.begin + min(SHARE * self.seconds, MOST)
             self.kept.restore()
-            workers = getattr(self.wanted, "workers", 0)
-            workers = auto_workers() if workers == "auto" else int(workers)
+            loading = workers(self.wanted)
             once = max(2, math.ceil(PART * self.count / size)) * size
             chosen = Chosen(self.item, spread(self.count, once) * ROUNDS)
-            loader = torch.utils.data.DataLoader(chosen, size, num_workers=workers, collate_fn=stacked)
+            loader = torch.utils.data.DataLoader(chosen, size, num_workers=loading, collate_fn=stacked)
             steps = Steps(self.model, self.wanted, self.device, float(self.wanted.learning_rate), self.prepare)
             times: list[float] = []
             begin = time.monotonic()
@@ -295,7 +308,7 @@ class Tiers:
                 if enough and time.monotonic() > until:
                     break
             # The first waits for what is loaded once; processes load ahead, and their batches come in bursts.
-            batch_seconds: float = statistics.mean(times) if workers else statistics.median(times[1:] or times)
+            batch_seconds: float = statistics.mean(times) if loading else statistics.median(times[1:] or times)
             self.estimate(found, steps.losses, len(chosen) // size, batch_seconds)
         return batch_seconds
 

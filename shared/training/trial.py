@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from shared.training.machine import mixed_precision
+
 Batch = Mapping[str, torch.Tensor]
 Item = Callable[[int], Batch]
 Prepare = Callable[[Batch], Batch]
@@ -109,14 +111,6 @@ def stacked(samples: Sequence[Batch]) -> dict[str, torch.Tensor]:
 def spread(count: int, wanted: int) -> list[int]:
     """Numbers below `count`, evenly drawn: an index often has its classes one after the other."""
     return [place * count // wanted for place in range(wanted)]
-
-
-def mixed_precision(wanted: Any, device: torch.device) -> torch.dtype | None:
-    """What `precision` of the section `training` means on this device; None is float32."""
-    on_gpu, precision = device.type == "cuda", getattr(wanted, "precision", "fp32")
-    if precision == "auto":
-        precision = "fp32" if not on_gpu else "bf16" if torch.cuda.is_bf16_supported() else "fp16"
-    return torch.float16 if precision == "fp16" and on_gpu else torch.bfloat16 if precision == "bf16" else None
 
 
 def peak_memory() -> int:

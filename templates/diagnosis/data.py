@@ -43,6 +43,7 @@ class Cases(torch.utils.data.Dataset):
     def __init__(self, config: Any, rows: Sequence[Row], cache: Any = None) -> None:
         """`cache.get(sample, files, make)` gives what `make()` does, faster (shared.training.cache)."""
         self.rows = list(rows)
+        self.augment = augment.Augment(config.augmentation, images.whole(config.preprocess))
         self.label_names = label_names(config)
         self.targets = [target(row, self.label_names, bool(config.multi_label)) for row in rows]
         self.root, self.how, self.cache = data_root(config), config.preprocess, cache

@@ -28,29 +28,26 @@ import pretrained
 import safetensors.torch
 import smoke
 import torch
-from augment import Augment
 from metrics import auc_by_class, class_weights, scores
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
-from transformers.trainer_callback import PrinterCallback
+from transformers import set_seed
 
 from shared.training import callbacks, checkpoints, checks, ranks
+from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
 from shared.training.cache import ArrayCache
-from shared.training.configfile import ConfigError
+from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
 from shared.training.index import labels_of, read_index
 from shared.training.launch import launch, wanted_processes
+from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
 from shared.training.program import exit_code
 from shared.training.progress import ProgressFile
+from shared.training.saved import Best, save_weights
 from shared.training.tiers import climb
-from shared.training.trainer import auto_workers, device_name
-from shared.training.trial import mixed_precision
 
 HERE = Path(__file__).resolve().parent
 CHECKPOINTS = Path("checkpoints")
-SAME = {"training": {"train_seconds", "save_seconds", "workers", "processes"}}
-"""Of the configuration: what does not make a training another one."""
 
 
 def main() -> int:
@@ -86,7 +83,7 @@ def train(config: Any) -> int:
     train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
     sets, threads = {"train": train_set, "val": val_set}, len(os.sched_getaffinity(0))
     ranks.by_first(lambda: checks.refuse(checks.read_all(rows, lambda row: sets[row["split"]].image(row), threads)))
-    augment = Augment(config.augmentation, images.whole(config.preprocess))
+    augment = train_set.augment
 
     def augmented(batch: Any) -> Any:
         return {**batch, "image": augment(batch["image"])}
@@ -109,12 +106,12 @@ def train(config: Any) -> int:
     # What an earlier attempt at the same training left.
     inputs = [config.index, config.label_map, *([config.model.weights] if config.model.weights else [])]
     mark = checkpoints.fingerprint(
-        config.model_dump(mode="json", exclude=SAME), [*map(Path, inputs), *checkpoints.code_of(HERE)]
+        config.model_dump(mode="json", exclude=UNMARKED), [*map(Path, inputs), *checkpoints.code_of(HERE)]
     )
     attempt, checkpoint = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
 
     # Tiers: one case, one batch by heart, a small part. They settle the batch that memory holds, and its time.
-    left = callbacks.TimeBudget(config.training.train_seconds, begin, attempt.seconds).remaining()
+    left = TimeBudget(config.training.train_seconds, begin, attempt.seconds).remaining()
     smaller = "preprocess.input_shape, or model.width"
     climbed = ranks.by_first(
         lambda: climb(
@@ -125,20 +122,16 @@ def train(config: Any) -> int:
     wanted = climbed.wanted
 
     # Time: an evaluation has no backward pass, about a third of the work; three are kept for after the loop.
-    steps = callbacks.steps_an_epoch(len(train_set), wanted)
+    steps = steps_an_epoch(len(train_set), wanted)
     evaluation = climbed.batch_seconds / 3 * math.ceil(len(val_set) / wanted.batch_size)
-    budget = callbacks.TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve=2 + 3 * evaluation)
+    budget = TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve=2 + 3 * evaluation)
     epoch_seconds = steps * wanted.accumulate * climbed.batch_seconds + evaluation
-    callbacks.tell_estimate(epoch_seconds, budget.remaining(), wanted, device)
+    tell_estimate(epoch_seconds, budget.remaining(), wanted, device)
 
     # Optimiser and schedule: norms and biases are not decayed; the rate falls with steps or time.
-    groups = [
-        {
-            "params": [weight for weight in network.parameters() if weight.ndim >= 2],
-            "weight_decay": wanted.weight_decay,
-        },
-        {"params": [weight for weight in network.parameters() if weight.ndim < 2], "weight_decay": 0.0},
-    ]
+    deep = [weight for weight in network.parameters() if weight.ndim >= 2]
+    flat = [weight for weight in network.parameters() if weight.ndim < 2]
+    groups = [{"params": deep, "weight_decay": wanted.weight_decay}, {"params": flat, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
     total = steps * wanted.epochs
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
@@ -146,13 +139,13 @@ def train(config: Any) -> int:
 
     # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
     patients = [str(row["patient"]) for row in val_set.rows]
-    best = callbacks.KeepBest(CHECKPOINTS / "best", wanted.metric, wanted.patience)
+    best = Best(CHECKPOINTS / "best")
+    keeping = callbacks.KeepBest(best, wanted.metric, wanted.patience)
     stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
-    progress = ProgressFile(Path("progress.jsonl")) if ranks.first() else None
-    reporting = callbacks.ProgressCallback(progress, wanted.metric, budget)
+    reporting = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
     trainer = ClassifierTrainer(
         model=network,
-        args=arguments(wanted, device),
+        args=callbacks.arguments(wanted, device, CHECKPOINTS),
         train_dataset=train_set,
         eval_dataset=val_set,
         optimizers=(optimizer, schedule),
@@ -160,14 +153,14 @@ def train(config: Any) -> int:
             name: math.nan if value is None else value
             for name, value in scores(found.predictions, found.label_ids, several, patients).items()
         },
-        callbacks=[reporting, best, stopwatch, callbacks.OneModel(), Averaging(average, network)],
+        callbacks=[reporting, keeping, stopwatch, callbacks.OneModel()],
         augmented=augmented,
+        average=average,
         sampler=data.Balanced(hot, wanted.seed) if balanced else None,
     )
-    trainer.remove_callback(PrinterCallback)
-    with stopwatch.listening():
+    with budget.listening():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if stopwatch.asked_to_stop:
+    if budget.asked:
         ranks.say("stopped as asked; the same command goes on from the checkpoint")
         return 128 + signal.SIGTERM
     epochs = float(trainer.state.epoch or 0)
@@ -221,12 +214,12 @@ def train(config: Any) -> int:
     write_package(
         Path("package"),
         predict=HERE / "predict.py",
-        save_weights=lambda path: callbacks.save_weights(network, path),
+        save_weights=lambda path: save_weights(network, path),
         config={"task": facts.task, **kept},
         facts=facts,
     )
     more = {
-        "best_epoch": best.epoch,
+        "best_epoch": best.said["epoch"],
         "attempts": attempt.number,
         "auc_by_class": dict(zip(train_set.label_names, by_class, strict=True)),
         "multi_label": several,
@@ -241,60 +234,15 @@ def rate(share: float) -> float:
     return max(0.02, share / 0.1) if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (share - 0.1) / 0.9)) + 1e-3
 
 
-def arguments(wanted: Any, device: torch.device) -> TrainingArguments:
-    """Of the Trainer, from the section `training`. Checkpoints are saved by the stopwatch."""
-    precision = mixed_precision(wanted, device)
-    made = TrainingArguments(
-        output_dir=str(CHECKPOINTS),
-        num_train_epochs=wanted.epochs,
-        per_device_train_batch_size=wanted.batch_size,
-        per_device_eval_batch_size=wanted.batch_size,
-        gradient_accumulation_steps=wanted.accumulate,
-        max_grad_norm=1.0,
-        eval_strategy="epoch",
-        logging_strategy="epoch",
-        logging_nan_inf_filter=False,  # it would hide a NaN loss
-        save_strategy="no",
-        save_total_limit=2,
-        seed=wanted.seed,
-        use_cpu=device.type == "cpu",
-        bf16=precision == torch.bfloat16,
-        fp16=precision == torch.float16,
-        dataloader_num_workers=auto_workers() if wanted.workers == "auto" else wanted.workers,
-        dataloader_pin_memory=device.type == "cuda",
-        remove_unused_columns=False,
-        label_names=["labels"],
-        report_to="none",
-        disable_tqdm=True,
-    )
-    # Several GPUs are for several processes: the Trainer would else cut each batch into pieces.
-    made._n_gpu = min(made.n_gpu, 1)
-    return made
+class ClassifierTrainer(callbacks.AveragingTrainer):
+    """Draws samples by `sampler`; None draws each once an epoch, shuffled."""
 
-
-class ClassifierTrainer(Trainer):
-    """Batches are augmented on the device where they are trained on."""
-
-    def __init__(self, *, augmented: Any, sampler: data.Balanced | None, **fields: Any) -> None:
-        """`sampler` None draws each sample once an epoch, shuffled."""
+    def __init__(self, *, sampler: data.Balanced | None, **fields: Any) -> None:
         super().__init__(**fields)
-        self.augmented, self.sampler = augmented, sampler
-
-    def compute_loss(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
-        return super().compute_loss(model, self.augmented(inputs) if model.training else inputs, *more, **named)
+        self.sampler = sampler
 
     def _get_train_sampler(self, *more: Any) -> Any:
         return self.sampler or super()._get_train_sampler(*more)
-
-
-class Averaging(TrainerCallback):
-    """An exponential average of the weights over the last hundred steps or so."""
-
-    def __init__(self, average: AveragedModel, network: torch.nn.Module) -> None:
-        self.average, self.network = average, network
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        self.average.update_parameters(self.network)
 
 
 if __name__ == "__main__":

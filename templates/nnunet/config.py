@@ -44,8 +44,6 @@ class Nnunet(Section):
     """That preprocess. auto: by cores and memory, one on fewer than four cores."""
     workers: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
     """Processes that augment. auto: none on fewer than eight cores."""
-    compile: bool = False
-    """torch.compile on a GPU: minutes to begin with, faster iterations."""
     start_over: bool = False
     """Where checkpoints of another configuration or data lie: true sets them aside and begins anew; false refuses."""
 

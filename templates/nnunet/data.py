@@ -14,7 +14,7 @@ import train
 from config import Config
 
 from shared.training import masks
-from shared.training.callbacks import TimeBudget
+from shared.training.budget import TimeBudget
 from shared.training.checkpoints import Attempt
 
 PLANNED = {"train": 4, "val": 2}
@@ -31,6 +31,7 @@ class Batches(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         self.root, self.values = masks.data_root(config), masks.label_values(config)
         trainer = tried(config.model_dump_json())
         self.batches = trainer.dataloader_train if split == "train" else trainer.dataloader_val
+        self.augment = trainer.augment
         self.waiting: list[dict[str, torch.Tensor]] = []
 
     def __len__(self) -> int:
@@ -70,7 +71,7 @@ def tried(settings: str) -> Any:
     folder = Path(tempfile.mkdtemp(prefix="nnunet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    train.set_up(config, chosen, device, folder)
+    train.set_up(config, chosen, folder)
     plans = folder / "plans.json"
     if cases.PLANS.exists():
         shutil.copy(cases.PLANS, plans)

@@ -13,13 +13,15 @@ class Planned(nn.Module):
 
     def __init__(self, trainer: Any) -> None:
         super().__init__()
-        self.network, self.loss = trainer.network, trainer.loss
-        self.device = trainer.device
+        self.network, self.loss, self.trainer = trainer.network, trainer.loss, trainer
+
+    def __repr__(self) -> str:
+        return str(self.trainer.told())
 
     def forward(self, image: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-        found = self.network(image.to(self.device))
+        found = self.network(image.to(self.trainer.device))
         found = found if isinstance(found, list | tuple) else [found]
-        labels = labels[:, None].float().to(self.device)
+        labels = labels[:, None].float().to(self.trainer.device)
         # With deep supervision each resolution is compared with the mask at its own.
         targets = [functional.interpolate(labels, logits.shape[2:], mode="nearest") for logits in found]
         deep = hasattr(self.loss, "loss")

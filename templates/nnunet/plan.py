@@ -24,13 +24,13 @@ VOXELS = 2e6
 MB = 2**20
 
 
-def set_environment(cache: Path, processes: int, workers: int, compiled: bool) -> None:
+def set_environment(cache: Path, processes: int, workers: int) -> None:
     """nnU-Net looks these up when it is imported and while it runs; nothing outside `cache` is written."""
     for kind in ("raw", "preprocessed", "results"):
         (cache / kind).mkdir(parents=True, exist_ok=True)
         os.environ[f"nnUNet_{kind}"] = str((cache / kind).resolve())
-    os.environ.update({PROCESSES: str(processes), WORKERS: str(workers), "nnUNet_wandb_enabled": "0"})
-    os.environ.update({"nnUNet_compile": "t" if compiled else "f"})
+    os.environ.update({PROCESSES: str(processes), WORKERS: str(workers)})
+    os.environ.update({"nnUNet_wandb_enabled": "0", "nnUNet_compile": "f"})  # compiling takes minutes
     os.environ.setdefault("MPLCONFIGDIR", str((cache / "matplotlib").resolve()))
 
 

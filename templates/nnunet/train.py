@@ -22,16 +22,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait do not 
 
 import cases
 import plan
+import torch
 from config import Config, load
-from predict import Engine
+from deliver import deliver
 
-from shared.training import checkpoints, checks, masks, smoke_masks
-from shared.training.callbacks import TimeBudget
-from shared.training.dice import score_case, summary
+from shared.training import checkpoints, checks, masks, saved, smoke
+from shared.training.budget import TimeBudget
 from shared.training.imports import needed
-from shared.training.package import PackageFacts, write_package
 from shared.training.program import exit_code
-from shared.training.progress import ProgressFile, write_metrics
+from shared.training.progress import ProgressFile
 
 FOLDER = Path(__file__).resolve().parent
 CACHE, CHECKPOINTS = Path("cache/nnunet"), Path("checkpoints/nnunet")
@@ -46,12 +45,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--config", default="config.yaml")
     parser.add_argument("--plan", action="store_true", help="plan and preprocess only: write plans.json")
-    help_text = "train on tiny data, package, predict; without a word 3d and 2d"
-    parser.add_argument("--smoke", nargs="?", const="all", choices=("3d", "2d", "all"), help=help_text)
+    parser.add_argument("--smoke", nargs="?", const="all", choices=("3d", "2d", "all"), help="try-out on tiny data")
     arguments = parser.parse_args()
     if arguments.smoke:
         modes = ("3d", "2d") if arguments.smoke == "all" else (arguments.smoke,)
-        return exit_code(lambda: smoke_masks.run(lambda path: train(load(path)), SMOKE, modes))
+        return exit_code(lambda: smoke.run(modes, lambda: train(load("config.yaml")), lambda _: SMOKE))
     return exit_code(lambda: train(load(arguments.config), arguments.plan))
 
 
@@ -65,10 +63,8 @@ def train(config: Config, only_plan: bool = False) -> int:
     budget = TimeBudget(config.training.train_seconds, begin)
     made = not CACHE.parent.exists()
 
-    import torch
-
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    set_up(config, rows, device)
+    set_up(config, rows)
     with stopping() as stop:
         # Plan and preprocess.
         try:
@@ -97,53 +93,16 @@ def train(config: Config, only_plan: bool = False) -> int:
             ) from None
         stop.clear()
 
-        # Predict the validation part through the code of the package, and package.
-        axes = trainer.inference_allowed_mirroring_axes if trainer.job.predict_mirrored else None
-        packaged = {
-            "task": config.task,
-            "score_map": config.score_map,
-            "label_values": values,
-            "configuration": prepared.configuration,
-            "mirror_axes": list(axes or ()),
-            "dataset": prepared.dataset,
-            "plans": prepared.plans,
-        }
-        engine = Engine(packaged, lambda network: network.load_state_dict(trainer.weights()), device)
-        figures = evaluate(engine, config, [row for row in rows if row["split"] == "val"], values)
-    seconds = time.monotonic() - begin + attempt.seconds
-    facts = package(config, prepared, trainer, packaged, figures, seconds, device)
-    write_metrics(
-        Path("metrics.json"),
-        metrics=figures,
-        metric_name="dice",
-        epochs=trainer.current_epoch,
-        seconds=seconds,
-        samples={split: sum(row["split"] == split for row in rows) for split in ("train", "val")},
-        device=device,
-        parameters=facts.parameters,
-        more={
-            "attempts": attempt.number,
-            "iterations": trainer.iteration,
-            "input_shape": facts.input_shape,
-            "network": facts.model,
-            "loss": facts.loss,
-            "augmentation": facts.augmentation,
-        },
-    )
-    value, epochs = figures["dice"], trainer.current_epoch
-    trainer.job.progress.write(
-        epoch=epochs, epochs=epochs, metric=value, metric_name="dice", eta_seconds=0.0, text="done"
-    )
-    shown = "not defined" if value is None else f"{value:.3f}"
-    print(f"dice {shown} on val; package/ and metrics.json written in {seconds:.0f} s", flush=True)
+        # Evaluation, the package, then metrics.json, which says that all is done.
+        deliver(config, prepared, rows, trainer, attempt, begin)
     return 0
 
 
-def set_up(config: Config, rows: Sequence[Mapping[str, Any]], device: str, cache: Path = CACHE) -> None:
+def set_up(config: Config, rows: Sequence[Mapping[str, Any]], cache: Path = CACHE) -> None:
     """Where nnU-Net writes, and its processes."""
     how = config.nnunet
     processes = plan.auto_processes(how, cases.largest_image(rows, masks.data_root(config)))
-    plan.set_environment(cache, processes, plan.auto_workers(how), how.compile and device == "cuda")
+    plan.set_environment(cache, processes, plan.auto_workers(how))
 
 
 @contextmanager
@@ -168,8 +127,6 @@ def stopping() -> Iterator[list[Any]]:
 
 def open_checkpoints(config: Config, prepared: cases.Prepared) -> tuple[checkpoints.Attempt, Path | None]:
     """This attempt and the newest intact checkpoint. Raises TrainingFailed for those of another training."""
-    from shared.training import saved
-
     how = config.nnunet
     settled = how.model_dump(include={"learning_rate", "mirror", "iterations"})
     code = [FOLDER / name for name in ("trainer.py", "config.py")]
@@ -196,8 +153,6 @@ def build_trainer(
     cache: Path = CACHE,
 ) -> Any:
     """nnU-Net's trainer with the plan, as trainer.py bounds it."""
-    import torch
-
     with plan.quietly(cache):
         from threads import bear_hidden_libraries
         from trainer import BudgetTrainer, Job
@@ -227,75 +182,6 @@ def sided(names: Sequence[str]) -> bool:
     """Whether a name speaks of a side."""
     words = (word for name in names for word in "".join(c if c.isalpha() else " " for c in name.lower()).split())
     return any(word in SIDES for word in words)
-
-
-def evaluate(
-    engine: Engine, config: Config, rows: Sequence[Mapping[str, Any]], values: Mapping[str, int]
-) -> dict[str, float | None]:
-    """Dice of the rows on their own grids."""
-    scores = []
-    for row in rows:
-        image, truth = masks.load_case(row, masks.data_root(config), values)
-        scores.append(score_case(engine.segment(image, False)[0], truth, len(values)))
-    return summary(scores, list(values))
-
-
-def package(
-    config: Config,
-    prepared: cases.Prepared,
-    trainer: Any,
-    packaged: dict[str, Any],
-    figures: Mapping[str, float | None],
-    seconds: float,
-    device: str,
-) -> PackageFacts:
-    """Write package/. What the card says of network, loss and augmentation, the objects that ran say themselves."""
-    import safetensors.torch
-
-    values, how = packaged["label_values"], trainer.configuration_manager
-    channels = len(prepared.dataset["channel_names"])
-    stages = how.network_arch_init_kwargs["features_per_stage"]
-    spacing = " x ".join(f"{size:g}" for size in how.spacing)
-    network = type(trainer.module()).__name__
-    facts = PackageFacts(
-        task=config.task,
-        label_names=list(values),
-        label_values=values,
-        input_text=(
-            f"One INPUT is one image of {channels} channel(s): a NIfTI, DICOM, npy or picture file, or a "
-            f"folder of its channels or DICOM slices. It is resampled to a spacing of {spacing} mm and cut into "
-            f"patches; the mask comes back on the image's own grid with the values "
-            f"{', '.join(f'{value} {name}' for name, value in values.items())}."
-        ),
-        input_shape=(channels, *(int(size) for size in how.patch_size)),
-        counts=prepared.counts,
-        metric_name="",  # no figure chose the weights
-        metrics=figures,
-        model=f"nnU-Net v2 {prepared.configuration}, {network}, features {'-'.join(map(str, stages))}",
-        loss=" of ".join(type(part).__name__ for part in (trainer.loss, getattr(trainer.loss, "loss", None)) if part),
-        augmentation=", ".join(transforms_of(trainer)),
-        parameters=sum(weight.numel() for weight in trainer.module().parameters()),
-        epochs=trainer.current_epoch,
-        seconds=seconds,
-        device=device,
-        output="segmentation",
-        limits=("The weights are those of the last epoch.", *masks.limits(prepared.counts, values)),
-    )
-    write_package(
-        Path("package"),
-        predict=FOLDER / "predict.py",
-        imports=["dynamic_network_architectures"],  # which nnU-Net builds by name
-        save_weights=lambda path: safetensors.torch.save_model(trainer.module(), str(path)),
-        config=packaged,
-        facts=facts,
-    )
-    return facts
-
-
-def transforms_of(trainer: Any) -> list[str]:
-    """Names of the transforms that training patches went through; none where an earlier attempt did all of them."""
-    steps = getattr(trainer.changes, "transforms", [])
-    return [type(getattr(step, "transform", step)).__name__ for step in steps]
 
 
 if __name__ == "__main__":

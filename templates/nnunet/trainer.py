@@ -21,6 +21,7 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from shared.training import checkpoints, saved
 from shared.training.checks import TrainingFailed
+from shared.training.machine import gpu_memory_mb
 from shared.training.progress import ProgressFile, plain
 
 AFTER = 15.0
@@ -62,7 +63,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         self.first_share = 0.0
         self.seconds = math.inf
         """For the loop, from `begun` on."""
-        self.changes: Any = None
+        self.augment: Any = None
         """The transforms of training patches, once batches are drawn."""
 
     def run_training(self) -> None:
@@ -145,7 +146,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
 
     def measure(self) -> tuple[float, float]:
         """Seconds of one training and of one validation iteration, batches included. Changes no weight."""
-        weights = {name: value.clone() for name, value in self.module().state_dict().items()}
+        weights = {name: value.clone() for name, value in self.network.state_dict().items()}
         optimizer = self.optimizer.state_dict()
         # Steps replace the momentum buffers in place; the copy must not see that.
         optimizer["state"] = {k: {n: clone(v) for n, v in s.items()} for k, s in optimizer["state"].items()}
@@ -168,7 +169,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         self.network.eval()
         once(False)
         look = once(False)
-        self.module().load_state_dict(weights)
+        self.network.load_state_dict(weights)
         self.optimizer.load_state_dict(optimizer)
         if scaler is not None:
             self.grad_scaler.load_state_dict(scaler)
@@ -210,7 +211,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
             metric=metric if math.isfinite(metric) else None,
             metric_name="dice",
             eta_seconds=round(max(0.0, min(eta, self.seconds - spent)), 1),
-            gpu_memory_mb=torch.cuda.max_memory_allocated() / 2**20 if self.device.type == "cuda" else None,
+            gpu_memory_mb=gpu_memory_mb(),
             text="dice of patches",
         )
         shown = f"{metric:.3f}" if math.isfinite(metric) else "not defined"
@@ -226,8 +227,13 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
 
     def get_training_transforms(self, *words: Any, **more: Any) -> Any:
         """Kept, so that the model card can name them."""
-        self.changes = nnUNetTrainer.get_training_transforms(*words, **more)
-        return self.changes
+        self.augment = nnUNetTrainer.get_training_transforms(*words, **more)
+        return self.augment
+
+    def told(self) -> str:
+        """The network in a line."""
+        stages = "-".join(map(str, self.configuration_manager.network_arch_init_kwargs["features_per_stage"]))
+        return f"nnU-Net v2 {self.configuration_name}, {type(self.network).__name__}, features {stages}"
 
     def print_to_log_file(self, *texts: Any, also_print_to_console: bool = True, add_timestamp: bool = True) -> None:
         super().print_to_log_file(*texts, also_print_to_console=False, add_timestamp=add_timestamp)
@@ -238,12 +244,9 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
     def plot_network_architecture(self) -> None: ...
     def _save_debug_information(self) -> None: ...
 
-    def module(self) -> Any:
-        return getattr(self.network, "_orig_mod", self.network)
-
     def weights(self) -> dict[str, torch.Tensor]:
         """On the CPU, contiguous."""
-        return {name: value.detach().cpu().contiguous() for name, value in self.module().state_dict().items()}
+        return {name: value.detach().cpu().contiguous() for name, value in self.network.state_dict().items()}
 
     def save(self) -> None:
         """The folder `checkpoint-<iteration>`, whole or not at all."""
@@ -268,7 +271,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         state = saved.load(path)
         if not self.was_initialized:
             self.initialize()
-        self.module().load_state_dict(state["network"])
+        self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.grad_scaler is not None and state["scaler"] is not None:
             self.grad_scaler.load_state_dict(state["scaler"])

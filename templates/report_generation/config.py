@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from shared.training import configfile
 from shared.training.configfile import ConfigError, Section, load_config
 
 __all__ = ["Config", "ConfigError", "load"]
@@ -63,10 +64,6 @@ class Generation(Section):
     beams: int = Field(default=1, ge=1, le=16)
     """1 is greedy, which kept closer to the images wherever it was compared: with more beams the likeliest text wins,
     and that is the one that suits most cases. While training goes on, validation reports are written greedily."""
-    no_repeat_ngram: int = Field(default=0, ge=0)
-    """Tokens in a row that may not come twice in a report. 0 allows all: reports do repeat phrases."""
-    length_penalty: float = 1.0
-    """Above 1 longer reports, below 1 shorter ones; with several beams."""
 
 
 class Model(Section):
@@ -139,34 +136,16 @@ class Augmentation(Section):
     """Largest standard deviation."""
 
 
-class Training(Section):
-    epochs: int = Field(default=1000, ge=1)
-    """Upper bound; `train_seconds` and `patience` may end it earlier."""
-    train_seconds: float | None = Field(default=600, gt=0)
-    """Wall seconds of the whole command, reading and packaging included; null is no bound."""
-    batch_size: int = Field(default=8, ge=1)
-    """Of each process. Halved, with `accumulate` doubled, where the memory does not hold it."""
-    accumulate: int = Field(default=1, ge=1)
-    """Batches whose gradients are added up for one step."""
-    learning_rate: float = Field(default=1e-3, gt=0)
-    weight_decay: float = Field(default=0.05, ge=0)
+class Training(configfile.Training):
+    """Further keys: epochs, train_seconds, batch_size, accumulate, learning_rate, weight_decay, patience, save_seconds,
+    precision, processes, workers, seed (shared/training/configfile.py)."""
+
     metric: Literal["rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4"] = "rouge_l"
     """Chooses the weights, on the validation part."""
     evaluate_steps: int = Field(default=40, ge=1)
     """Reports are written and scored after the first epoch that ends this many steps after the last time."""
     judged: int = Field(default=48, ge=1)
     """Validation reports written at an evaluation, evenly drawn; the final figures are those of all."""
-    patience: int = Field(default=15, ge=0)
-    """Evaluations without a better metric after which training ends; 0 is never."""
-    save_seconds: float = Field(default=15, ge=0)
-    """At most one checkpoint in this time; a killed training loses no more than that and an epoch."""
-    precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
-    """auto: mixed precision on a GPU only. bf16 is done on a CPU, too; fp16 is fp32 there."""
-    processes: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """That train together, each on its own batches. auto: one for each GPU that can be seen; one without a GPU."""
-    workers: int | Literal["auto"] = "auto"
-    """Processes that load data. auto: none on fewer than eight cores."""
-    seed: int = 0
 
 
 class Config(Section):

@@ -49,6 +49,7 @@ class Cases(torch.utils.data.Dataset):
     def __init__(self, config: Any, rows: Sequence[Row], words: Words, cache: Any = None) -> None:
         """`cache.get(sample, files, make)` gives what `make()` does, faster (shared.training.cache)."""
         self.rows = list(rows)
+        self.augment = augment.Augment(config.augmentation, images.whole(config.preprocess))
         self.words, self.vocabulary = words, len(words)
         self.targets = [torch.tensor(words.labels(row["target"], config.text.max_tokens)) for row in rows]
         self.root, self.how, self.most, self.cache = data_root(config), config.preprocess, config.views.most, cache

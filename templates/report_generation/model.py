@@ -92,9 +92,7 @@ class ReportModel(nn.Module):
         return held[:, self.telling.clamp(min=0)]
 
     @torch.inference_mode()
-    def write(
-        self, image: torch.Tensor, length: int, beams: int = 1, no_repeat_ngram: int = 0, length_penalty: float = 1.0
-    ) -> list[list[int]]:
+    def write(self, image: torch.Tensor, length: int, beams: int = 1) -> list[list[int]]:
         """Token numbers of one report a case, 1 to `length`; greedy with one beam, never drawn by chance."""
         memory, mask, _ = self.look(image)
         begin = torch.full((len(image), 1), self.special.begin, device=image.device)
@@ -108,8 +106,7 @@ class ReportModel(nn.Module):
             max_new_tokens=length,
             num_beams=beams,
             do_sample=False,
-            no_repeat_ngram_size=no_repeat_ngram,
-            **({"length_penalty": length_penalty, "early_stopping": True} if beams > 1 else {}),
+            early_stopping=beams > 1,
         )
         return found[:, 1:].tolist()
 

@@ -23,45 +23,36 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import config as settings
 import data
 import decoder
-import images
 import model
 import numpy as np
 import pretrained
 import safetensors.torch
 import smoke
 import torch
-from augment import Augment
-from metrics import image_dependence, scores
+from deliver import deliver
+from metrics import scores
 from refusals import report_problems
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
-from transformers.trainer_callback import PrinterCallback
+from transformers import TrainerCallback, set_seed
 from words import plain
 from writing import GREEDY, costs, write_all
 
 from shared.training import callbacks, checkpoints, checks, ranks
+from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
 from shared.training.cache import ArrayCache
-from shared.training.configfile import ConfigError
+from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
 from shared.training.index import read_index
 from shared.training.launch import launch, wanted_processes
-from shared.training.package import PackageFacts, described, write_package, write_results
+from shared.training.machine import device_name
+from shared.training.package import described
 from shared.training.program import exit_code
-from shared.training.progress import ProgressFile, write_json, write_text
+from shared.training.progress import ProgressFile
+from shared.training.saved import Best
 from shared.training.tiers import climb
-from shared.training.trainer import auto_workers, device_name
-from shared.training.trial import mixed_precision
 
 HERE = Path(__file__).resolve().parent
 CHECKPOINTS = Path("checkpoints")
-SAME = {"training": {"train_seconds", "save_seconds", "workers", "processes"}}
-"""Of the configuration: what does not make a training another one."""
-DEPENDS = 0.05
-"""Share of shuffles that may do as well as the right images before the model is said not to use them."""
-UNUSED = (
-    "The reports are hardly better with a case's own images than with those of another: do not use this model. "
-    "It needs more data, more training, or a larger input."
-)
 
 
 def main() -> int:
@@ -101,7 +92,7 @@ def train(config: Any) -> int:
         raise ConfigError(str(error)) from None
     sets, threads = {"train": train_set, "val": val_set}, len(os.sched_getaffinity(0))
     ranks.by_first(lambda: checks.refuse(checks.read_all(rows, lambda row: sets[row["split"]].image(row), threads)))
-    augment = Augment(config.augmentation, images.whole(config.preprocess))
+    augment = train_set.augment
 
     def augmented(batch: Any) -> Any:
         return {**batch, "image": augment(batch["image"])}
@@ -116,13 +107,13 @@ def train(config: Any) -> int:
     folder = [f"{config.model.decoder}/{name}" for name in ("model.safetensors", "tokenizer.json")]
     inputs = [config.index, config.text.tokenizer, config.model.weights, *(folder if config.model.decoder else [])]
     mark = checkpoints.fingerprint(
-        config.model_dump(mode="json", exclude=SAME),
+        config.model_dump(mode="json", exclude=UNMARKED),
         [*(Path(name) for name in inputs if name), *checkpoints.code_of(HERE)],
     )
     attempt, checkpoint = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
 
     # Tiers: one case, one batch by heart, a small part. They settle the batch that memory holds, and its time.
-    left = callbacks.TimeBudget(config.training.train_seconds, begin, attempt.seconds).remaining()
+    left = TimeBudget(config.training.train_seconds, begin, attempt.seconds).remaining()
     smaller = "preprocess.input_shape, or model.width"
     climbed = ranks.by_first(
         lambda: climb(
@@ -133,48 +124,44 @@ def train(config: Any) -> int:
     wanted = climbed.wanted
 
     # Time: reports take long to write, so they are not judged after every epoch.
-    steps = callbacks.steps_an_epoch(len(train_set), wanted)
+    steps = steps_an_epoch(len(train_set), wanted)
     every = math.ceil(wanted.evaluate_steps / steps)
     evaluation, final = costs(config, wanted, network, val_set, climbed.batch_seconds)
-    budget = callbacks.TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve=2 + 2 * evaluation + final)
+    budget = TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve=2 + 2 * evaluation + final)
     epoch_seconds = steps * wanted.accumulate * climbed.batch_seconds + evaluation / every
-    callbacks.tell_estimate(epoch_seconds, budget.remaining(), wanted, device)
+    tell_estimate(epoch_seconds, budget.remaining(), wanted, device)
 
     # Optimiser and schedule: norms and biases are not decayed; the rate falls with steps or time.
-    groups = [
-        {
-            "params": [weight for weight in network.parameters() if weight.ndim >= 2],
-            "weight_decay": wanted.weight_decay,
-        },
-        {"params": [weight for weight in network.parameters() if weight.ndim < 2], "weight_decay": 0.0},
-    ]
+    deep = [weight for weight in network.parameters() if weight.ndim >= 2]
+    flat = [weight for weight in network.parameters() if weight.ndim < 2]
+    groups = [{"params": deep, "weight_decay": wanted.weight_decay}, {"params": flat, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
     total = steps * wanted.epochs
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
 
     # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
-    best = callbacks.KeepBest(CHECKPOINTS / "best", wanted.metric, wanted.patience)
+    best = Best(CHECKPOINTS / "best")
+    keeping = callbacks.KeepBest(best, wanted.metric, wanted.patience)
     stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
-    progress = ProgressFile(Path("progress.jsonl")) if ranks.first() else None
-    reporting = callbacks.ProgressCallback(progress, wanted.metric, budget)
+    reporting = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
     trainer = ReportTrainer(
         model=network,
-        args=arguments(wanted, device),
+        args=callbacks.arguments(wanted, device, CHECKPOINTS, eval_strategy="no"),  # EveryEpochs asks for evaluations
         train_dataset=train_set,
         eval_dataset=val_set,
         optimizers=(optimizer, schedule),
         callbacks=[
-            reporting, best, stopwatch, callbacks.OneModel(), Averaging(average, network), EveryEpochs(every),
+            reporting, keeping, stopwatch, callbacks.OneModel(), EveryEpochs(every),
         ],
         augmented=augmented,
+        average=average,
         length=config.text.max_tokens,
         judged=wanted.judged,
     )  # fmt: skip
-    trainer.remove_callback(PrinterCallback)
-    with stopwatch.listening():
+    with budget.listening():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if stopwatch.asked_to_stop:
+    if budget.asked:
         ranks.say("stopped as asked; the same command goes on from the checkpoint")
         return 128 + signal.SIGTERM
     epochs = float(trainer.state.epoch or 0)
@@ -193,71 +180,13 @@ def train(config: Any) -> int:
         )
     network.load_state_dict(safetensors.torch.load_file(best.weights))
 
-    # Evaluation of what is delivered, then the package, then metrics.json, which says that all is done.
-    answers = write_all(
-        network, val_set, list(range(len(val_set))), config.text.max_tokens, wanted.batch_size, config.generation
-    )
-    if not ranks.first():
-        return 0
-    references = [plain(row["target"]) for row in val_set.rows]
-    owed = image_dependence(references, answers, [str(row["patient"]) for row in val_set.rows])
-    unused = (UNUSED,) if (owed["image_dependence_p"] or 0.0) > DEPENDS else ()
-    how, views = config.preprocess, config.views.most
-    deep = len(how.input_shape) == 3
-    one = "a scan (NIfTI, DICOM, NRRD, ...)" if deep else "an image (PNG, JPG, DICOM, ...)"
-    facts = PackageFacts(
-        task="report_generation",
-        label_names=(),
-        input_text=(
-            f"One INPUT is {one} or a folder; a folder's {'scans' if deep else 'images'} are views of one case in "
-            f"natural order, of which at most {views} are looked at. {images.told(how)} The output is the text of a "
-            "report."
-        ),
-        input_shape=(views * how.channels, *how.input_shape),
-        value_range=images.value_range(how),
-        channel_names=data.channel_names(views, how.channels),
-        output="text",
-        counts={split: {"reports": len(cases)} for split, cases in sets.items()},
-        metric_name=wanted.metric,
-        metrics={**scores(references, answers), **owed},
-        model=f"{described(network)}, {train_set.vocabulary} tokens",
-        loss=described(getattr(network, "loss", None)),
-        augmentation=repr(augment),
-        parameters=sum(weight.numel() for weight in network.parameters()),
-        epochs=round(epochs, 2),
-        seconds=time.monotonic() - begin + attempt.seconds,
-        device=device_name(device),
-        limits=(
-            "Text metrics count words, not whether a finding is right; most words of a report are the same in all.",
-            "image_dependence is what rouge_l loses when each case is given the images of another patient.",
-            f"At most {config.text.max_tokens} tokens are written; words that no training report has hardly ever are.",
-            *unused,
-        ),
-    )
-    kept = config.model_dump(mode="json", include={"preprocess", "views", "text", "model", "loss", "generation"})
-    kept["model"] |= {"weights": None, "decoder": None}
-    write_text(CHECKPOINTS / "tokenizer.json", train_set.words.text)
-    write_package(
-        Path("package"),
-        predict=HERE / "predict.py",
-        code=[CHECKPOINTS / "tokenizer.json"],
-        save_weights=lambda path: callbacks.save_weights(network, path),
-        config={"task": facts.task, **kept},
-        facts=facts,
-    )
-    names = [str(row["sample_id"]) for row in val_set.rows]
-    written = zip(names, references, answers, strict=True)
-    told = [{"sample_id": name, "report": report, "written": answer} for name, report, answer in written]
-    write_json(Path("val_reports.json"), told)
-    more = {
-        "best_epoch": best.epoch,
-        "attempts": attempt.number,
-        "distinct_reports": len(set(answers)),
-        "warnings": list(unused),
-    }
-    write_results(facts, samples={split: len(cases) for split, cases in sets.items()}, more=more)
-    for warning in unused:
-        print(f"warning: {warning}", flush=True)
+    # What is delivered: reports of all validation cases, the package, then metrics.json, which says that all is done.
+    numbers = list(range(len(val_set)))
+    answers = write_all(network, val_set, numbers, config.text.max_tokens, wanted.batch_size, config.generation)
+    if ranks.first():
+        seconds = time.monotonic() - begin + attempt.seconds
+        run = {"epochs": round(epochs, 2), "seconds": seconds, "device": device_name(device)}
+        deliver(config, network, sets, answers, run, {"best_epoch": best.said["epoch"], "attempts": attempt.number})
     return 0
 
 
@@ -279,47 +208,12 @@ def rate(share: float) -> float:
     return max(0.02, share / 0.1) if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (share - 0.1) / 0.9)) + 1e-3
 
 
-def arguments(wanted: Any, device: torch.device) -> TrainingArguments:
-    """Of the Trainer, from the section `training`. Checkpoints are saved by the stopwatch."""
-    precision = mixed_precision(wanted, device)
-    made = TrainingArguments(
-        output_dir=str(CHECKPOINTS),
-        num_train_epochs=wanted.epochs,
-        per_device_train_batch_size=wanted.batch_size,
-        per_device_eval_batch_size=wanted.batch_size,
-        gradient_accumulation_steps=wanted.accumulate,
-        max_grad_norm=1.0,
-        eval_strategy="no",  # EveryEpochs asks for evaluations
-        logging_strategy="epoch",
-        logging_nan_inf_filter=False,  # it would hide a NaN loss
-        save_strategy="no",
-        save_total_limit=2,
-        seed=wanted.seed,
-        use_cpu=device.type == "cpu",
-        bf16=precision == torch.bfloat16,
-        fp16=precision == torch.float16,
-        dataloader_num_workers=auto_workers() if wanted.workers == "auto" else wanted.workers,
-        dataloader_pin_memory=device.type == "cuda",
-        remove_unused_columns=False,
-        label_names=["labels"],
-        report_to="none",
-        disable_tqdm=True,
-    )
-    # Several GPUs are for several processes: the Trainer would else cut each batch into pieces.
-    made._n_gpu = min(made.n_gpu, 1)
-    return made
+class ReportTrainer(callbacks.AveragingTrainer):
+    """An evaluation is the loss over the validation part and the scores of greedy reports on an even draw of it."""
 
-
-class ReportTrainer(Trainer):
-    """Batches are augmented on the device where they are trained on. An evaluation is the loss over the validation part
-    and the scores of greedy reports on an even draw of it."""
-
-    def __init__(self, *, augmented: Any, length: int, judged: int, **fields: Any) -> None:
+    def __init__(self, *, length: int, judged: int, **fields: Any) -> None:
         super().__init__(**fields)
-        self.augmented, self.length, self.judged = augmented, length, judged
-
-    def compute_loss(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
-        return super().compute_loss(model, self.augmented(inputs) if model.training else inputs, *more, **named)
+        self.length, self.judged = length, judged
 
     def evaluation_loop(self, dataloader: Any, description: str, *arguments: Any, **more: Any) -> Any:
         more["prediction_loss_only"] = True
@@ -343,16 +237,6 @@ class EveryEpochs(TrainerCallback):
         last = state.global_step >= state.max_steps
         if last or round(state.epoch or 0) % self.epochs == 0:
             control.should_evaluate = True
-
-
-class Averaging(TrainerCallback):
-    """An exponential average of the weights over the last hundred steps or so."""
-
-    def __init__(self, average: AveragedModel, network: torch.nn.Module) -> None:
-        self.average, self.network = average, network
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        self.average.update_parameters(self.network)
 
 
 if __name__ == "__main__":

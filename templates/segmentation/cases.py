@@ -5,6 +5,7 @@
 
 import hashlib
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ from data import Patches, prepare
 from survey import resolve
 
 from shared.imaging.volume import to_dhw
-from shared.training import checks, masks
+from shared.training import checks, masks, ranks
 from shared.training.cache import ArrayCache
 from shared.training.imports import needed
 
-__all__ = ["Cases", "build", "check", "resolve"]
+__all__ = ["Cases", "build", "read_all", "resolve"]
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -65,6 +66,20 @@ def build(config: Config, split: str) -> Patches:
     config = resolve(config)
     rows = [row for row in masks.read_rows(config) if row["split"] == split]
     return Patches(Cases(config, rows, masks.label_values(config)), config, train=split == "train")
+
+
+def read_all(config: Config) -> tuple[Config, dict[str, Patches], dict[str, dict[str, int]]]:
+    """The settled configuration, both splits, and `check`'s counts; the first process fills the cache. Raises
+    DataProblems and leaves nothing behind."""
+    made = config.cache is not None and not Path(config.cache).exists()
+    try:
+        config = resolve(config)
+        sets = {split: build(config, split) for split in ("train", "val")}
+        return config, sets, ranks.by_first(lambda: check(config, sets))
+    except checks.DataProblems:
+        if made and ranks.first():
+            shutil.rmtree(str(config.cache), ignore_errors=True)
+        raise
 
 
 def check(config: Config, sets: Mapping[str, Patches]) -> dict[str, dict[str, int]]:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from shared.training import configfile
 from shared.training.configfile import ConfigError, Section, load_config
 from shared.training.masks import Source
 
@@ -91,30 +92,16 @@ class Prediction(Section):
     """Smaller connected pieces of a structure are taken for background. auto: what is best on the validation part."""
 
 
-class Training(Section):
-    epochs: int = Field(default=1000, ge=1)
-    """Upper bound; `train_seconds` and `patience` may end it earlier."""
-    train_seconds: float | None = Field(default=600, gt=0)
-    """Wall seconds of the whole command, reading and packaging included; null is no bound."""
+class Training(configfile.Training):
+    """Further keys: epochs, train_seconds, accumulate, save_seconds, precision, processes, workers, seed
+    (shared/training/configfile.py)."""
+
     batch_size: int = Field(default=1, ge=1)
-    """Halved, with `accumulate` doubled, where a GPU's memory does not hold it."""
-    accumulate: int = Field(default=1, ge=1)
-    """Batches whose gradients are added up for one step."""
     learning_rate: float = Field(default=0.01, gt=0)
     weight_decay: float = Field(default=0.01, ge=0)
+    patience: int = Field(default=40, ge=0)
     metric: Literal["dice"] = "dice"
     """Chooses the weights, on the validation part: mean over the structures of an image, then over images."""
-    patience: int = Field(default=40, ge=0)
-    """Evaluations without a better metric after which training ends; 0 is never."""
-    save_seconds: float = Field(default=15, ge=0)
-    """At most one checkpoint in this time; a killed training loses no more than that and an epoch."""
-    precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
-    """auto: mixed precision on a GPU only. bf16 is done on a CPU, too; fp16 is fp32 there."""
-    processes: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """That train together, each on its own batches. auto: one for each GPU that can be seen; one without a GPU."""
-    workers: int | Literal["auto"] = "auto"
-    """Processes that draw patches. auto: none on fewer than eight cores."""
-    seed: int = 0
 
 
 class Config(Source):

@@ -113,7 +113,7 @@ class Patches(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
     def __init__(self, cases: Any, config: Any, train: bool) -> None:
         self.cases, self.config, self.train = cases, config, train
         self.rows, self.label_names = cases.rows, cases.names
-        self.change = augmentation(config, self.label_names) if train else None
+        self.augment = augmentation(config, self.label_names) if train else None
         self.known: dict[str, Places] = {}
 
     def __len__(self) -> int:
@@ -135,9 +135,9 @@ class Patches(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
             "image": torch.from_numpy(without_depth(image, how).astype(np.float32)),
             "labels": torch.from_numpy(without_depth(labels, how)[None].astype(np.float32)),
         }
-        if self.change is not None:
-            self.change.set_random_state(seed=seed)
-            item = self.change(item)
+        if self.augment is not None:
+            self.augment.set_random_state(seed=seed)
+            item = self.augment(item)
         return {"image": item["image"].contiguous(), "labels": item["labels"][0].round().long()}
 
     def places(self, row: Any, labels: np.ndarray | None = None) -> Places:

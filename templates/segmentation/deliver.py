@@ -7,14 +7,12 @@ from typing import Any
 import torch
 from config import Config
 from data import Patches
-from model import describe
 
 from shared.training import masks
-from shared.training.callbacks import save_weights
 from shared.training.dice import CaseScore, summary
-from shared.training.package import PackageFacts, write_package
-from shared.training.progress import ProgressFile, write_metrics
-from shared.training.trainer import device_name
+from shared.training.machine import device_name
+from shared.training.package import PackageFacts, described, write_package, write_results
+from shared.training.saved import save_weights
 
 
 def deliver(
@@ -51,9 +49,9 @@ def deliver(
         counts=counts,
         metric_name=config.training.metric,
         metrics=figures,
-        model=describe(model.network),
-        loss=" ".join(repr(model.loss).split()),
-        augmentation=", ".join(type(step).__name__ for step in data.change.transforms) or "none",
+        model=described(model),
+        loss=described(model.loss),
+        augmentation=described(data.augment),
         parameters=sum(weight.numel() for weight in model.parameters()),
         epochs=epochs,
         seconds=seconds,
@@ -69,30 +67,11 @@ def deliver(
         config=config.model_dump(mode="json"),
         facts=facts,
     )
-    write_metrics(
-        Path("metrics.json"),
-        metrics=figures,
-        metric_name=config.training.metric,
-        epochs=epochs,
-        seconds=seconds,
-        samples={split: len(found) for split, found in sets.items()},
-        device=facts.device,
-        parameters=facts.parameters,
-        more={
-            "grid": f"the images' own, {len(scores)} validation images",
-            "best_epoch": best["epoch"],
-            "weights": best["weights"],
-            "min_component_mm3": config.prediction.min_component_mm3,
-            "attempts": attempts,
-            "input_shape": facts.input_shape,
-            "network": facts.model,
-            "loss": facts.loss,
-            "augmentation": facts.augmentation,
-        },
-    )
-    value = figures["dice"]
-    ProgressFile(Path("progress.jsonl")).write(
-        epoch=epochs, epochs=epochs, metric=value, metric_name="dice", eta_seconds=0.0, text="done"
-    )
-    shown = "not defined" if value is None else f"{value:.3f}"
-    print(f"dice {shown} on val; package/ and metrics.json written in {seconds:.0f} s", flush=True)
+    more = {
+        "grid": f"the images' own, {len(scores)} validation images",
+        "best_epoch": best["epoch"],
+        "weights": best["weights"],
+        "min_component_mm3": config.prediction.min_component_mm3,
+        "attempts": attempts,
+    }
+    write_results(facts, samples={split: len(found) for split, found in sets.items()}, more=more)

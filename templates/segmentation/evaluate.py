@@ -3,16 +3,20 @@
 import math
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
 from data import Patches
 from predict import on_grid, probabilities, segment, without_specks
 
 from shared.imaging.volume import to_dhw
 from shared.training import ranks
+from shared.training.checks import TrainingFailed
 from shared.training.dice import CaseScore, of_all_cases, score_case, summary
+from shared.training.saved import Best
 
 SHARE = 0.1
 """Part of the time that evaluations during the training may take, about."""
@@ -27,10 +31,10 @@ class Judge:
     to choose by. Several processes share the images."""
 
     def __init__(
-        self, data: Patches, config: Any, device: str, image_seconds: float, seconds: float, until: float
+        self, data: Patches, config: Any, device: str, image_seconds: float, seconds: float, until: float, folder: Path
     ) -> None:
         """As many evenly drawn images as can be looked at eight times in SHARE of `seconds`, four at least. `until`
-        (time.monotonic) everything has to be measured."""
+        (time.monotonic) everything has to be measured; `folder` has the best weights, of earlier attempts, too."""
         self.data, self.config, self.device = data, config, device
         most = len(data) if math.isinf(seconds) else int(SHARE * seconds / 8 / max(image_seconds, 1e-6))
         count = min(len(data), max(4, most))
@@ -38,6 +42,7 @@ class Judge:
         self.until = until - image_seconds * math.ceil(len(data) / ranks.count())
         self.seconds = 0.0
         """Of the last evaluation."""
+        self.best = Best(folder)
 
     def __call__(self, model: torch.nn.Module) -> tuple[float, float]:
         """Dice, and by which of two equals the better is known: the mean over all images, healthy ones as well. NaN
@@ -48,9 +53,34 @@ class Judge:
         self.seconds = time.monotonic() - begin
         return (math.nan if dice is None else dice), of_all_cases(scores) or 0.0
 
+    def consider(self, model: torch.nn.Module, name: str, epoch: float, step: int) -> float | None:
+        """Measure weights, and keep them where they are better than all before. -> Dice, None where not defined."""
+        ranks.share_buffers(model)
+        dice, every = self(model)
+        self.best.consider(model, dice, 1 - every, epoch=round(epoch, 2), step=step, weights=name)
+        return None if math.isnan(dice) else dice
+
+    def chosen(self) -> dict[str, torch.Tensor]:
+        """The best weights. Raises TrainingFailed."""
+        if not self.best.said:
+            raise TrainingFailed(
+                "dice was never defined: no validation image has a structure, and none was predicted\n"
+                "give the split val images that have structures"
+            )
+        ranks.wait()
+        return safetensors.torch.load_file(self.best.weights)
+
     def affords(self, looks: float) -> bool:
         """Whether there is time for so many more evaluations."""
         return bool(ranks.most(time.monotonic() + looks * self.seconds - self.until)[0] <= 0)
+
+    def settled(self, model: torch.nn.Module) -> Any:
+        """The configuration with the size of the pieces that are left out, where that is `auto`."""
+        if self.config.prediction.min_component_mm3 != "auto":
+            return self.config
+        least = self.specks(model) if self.affords(2) else 0.0
+        chosen = self.config.prediction.model_copy(update={"min_component_mm3": least})
+        return self.config.model_copy(update={"prediction": chosen})
 
     def specks(self, model: torch.nn.Module) -> float:
         """The best of SPECKS; small pieces stay where leaving them out gains less than GAIN."""
@@ -90,6 +120,12 @@ def on_own_grids(
         found, _ = segment(model, image, config, device)
         mine.append(score_case(found, to_dhw(truth, image), len(data.label_names)))
     return [score for part in ranks.gathered(mine) for score in part]
+
+
+def reserve(seconds: float | None, looking: float) -> float:
+    """Of `seconds`, what is kept for after the loop, where looking at all validation images takes `looking`."""
+    least = 2 + 1.3 * looking
+    return least if seconds is None else min(0.3 * seconds, least + min(0.05 * seconds, 4 * looking))
 
 
 def seconds_an_image(model: torch.nn.Module, data: Patches, config: Any, device: str) -> float:

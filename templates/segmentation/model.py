@@ -18,6 +18,15 @@ class Segmenter(nn.Module):
         super().__init__()
         self.network, self.loss = network, loss
 
+    def __repr__(self) -> str:
+        """Class of the network, the channels of its convolutions and how many these are."""
+        layers = [layer for layer in self.network.modules() if hasattr(layer, "out_channels")]
+        widths = [int(layer.out_channels) for layer in layers if hasattr(layer, "weight")]
+        name = type(self.network).__name__
+        if not widths:
+            return name
+        return f"{name}, {len(widths)} convolutions of {min(widths[:-1] or widths)} to {max(widths)} channels"
+
     def forward(self, image: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
         logits = self.network(image)
         if labels is None:
@@ -108,13 +117,3 @@ def halvings(wanted: Any, size: int) -> int:
     while count < wanted.levels - 1 and size >= 8 * 2**count:
         count += 1
     return count
-
-
-def describe(module: nn.Module) -> str:
-    """A built network in a line: its class, the channels of its convolutions and how many these are."""
-    layers = [layer for layer in module.modules() if hasattr(layer, "out_channels") and hasattr(layer, "weight")]
-    name = type(module).__name__
-    if not layers:
-        return name
-    widths = [int(layer.out_channels) for layer in layers]
-    return f"{name}, {len(layers)} convolutions of {min(widths[:-1] or widths)} to {max(widths)} channels"

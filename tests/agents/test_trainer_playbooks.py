@@ -331,10 +331,13 @@ def test_setting_keys_keeps_comments_and_leaves_what_is_ambiguous() -> None:
     assert set_keys("c.yaml", changed, {"x": [1, 2]})[0] == []
 
 
-def test_the_shape_on_record_is_the_one_that_was_measured() -> None:
+def test_shape_and_words_on_record_are_those_of_what_was_built() -> None:
     its = brief("module_architect")
     answer = AssembledModule(template="diagnosis", model="m", loss="l", input_shape=(1, 9, 9, 9))
-    facts = {"batches": {part: {"shape": [8, 1, 24, 64, 64]} for part in ("train", "val")}, "workspace_sha256": "s"}
+    built = {"model": "Classifier(encoder: ResNet)", "loss": "Focal(gamma 2)", "augmentation": "no flips"}
+    shapes = {part: {"shape": [8, 1, 24, 64, 64]} for part in ("train", "val")}
+    facts = {"batches": shapes, "workspace_sha256": "s", "built": built}
     event = assembled(answer, facts, its, RunState(run_id="r1"), Spent())
     assert event.module.input_shape == (1, 24, 64, 64)
+    assert event.module.model_dump(include=set(built)) == built
     assert event.batch_shapes["val"] == (8, 1, 24, 64, 64)

@@ -22,7 +22,6 @@ import yaml
 from PIL import Image
 
 from shared.training.checkpoints import pick_checkpoint
-from shared.training.progress import read_progress
 from tests.templates.conftest import TEMPLATES, Bench, oblique
 from tests.templates.forked import Process, Server, wait_for
 
@@ -46,6 +45,17 @@ def modules(template: str, *names: str) -> Iterator[SimpleNamespace]:
             sys.modules.pop(name, None)
             if module is not None:
                 sys.modules[name] = module
+
+
+def read_progress(path: Path) -> list[dict[str, Any]]:
+    """All whole lines; a line torn by a kill is passed over."""
+    lines = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return lines
 
 
 @functools.cache

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shared.training.package import OURS, checksum_faults
+from shared.training.exported.package_cli import damage
+from shared.training.package import OURS
 from tests.templates import segbench
 from tests.templates.forked import wait_for
 from tests.templates.segbench import LESIONS, SegBench
@@ -51,7 +52,7 @@ def test_a_killed_training_goes_on_and_counts_healthy_cases(trained: SegBench) -
     assert set(figures) == {"dice", "dice_lesion", "dice_healthy", *(f"dice {name}" for name in trained.names)}
     assert figures["dice_healthy"] in (0, 1) and told["metric_name"] == "dice" and figures["dice"] > 0.3
     package = trained.workspace / "package"
-    assert checksum_faults(package) == []
+    assert damage(package) == []
     files = {file.relative_to(package).as_posix(): file for file in package.rglob("*.py")}
     assert {"predict.py", "package_cli.py", "model.py", "data.py", "imaging/case.py"} <= set(files)
     assert not [name for name, file in files.items() if OURS.search(file.read_text())]

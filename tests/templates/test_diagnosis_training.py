@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from shared.contracts.training import JobProgress
+from shared.training.callbacks import AVERAGED
 from shared.training.checkpoints import pick_checkpoint
+from shared.training.exported.package_cli import damage
 from shared.training.imports import needed
-from shared.training.package import checksum_faults
 from tests.templates.conftest import modules
 
 # A training is some seconds of work; on a machine that many share it took minutes.
@@ -50,7 +51,7 @@ def test_smoke_by_command_line(bench, mode):
 def test_3d_leaves_package_progress_and_metrics(trained_3d):
     package = trained_3d.workspace / "package"
     assert {item.name for item in package.iterdir()} == PACKAGE
-    assert checksum_faults(package) == []
+    assert damage(package) == []
     metrics = trained_3d.metrics()
     assert metrics["split"] == "val" and metrics["samples"] == {"train": 12, "val": 6}
     assert metrics["metric"] == metrics["metrics"]["auc_macro"] and 0 <= metrics["metric"] <= 1
@@ -129,6 +130,12 @@ def test_2d_with_several_labels_from_weights_that_are_there(bench, predict, tmp_
     assert right / len(rows) == pytest.approx(found["metrics"]["accuracy"])
 
 
+def averaged_steps(checkpoint):
+    import torch
+
+    return int(torch.load(checkpoint / AVERAGED, weights_only=True)["n_averaged"])
+
+
 def test_killed_training_of_several_labels_goes_on_from_the_newest_intact_checkpoint(bench):
     bench.scans(18, (8, 32, 32), ("plain", "left", "right"))
     several(bench)
@@ -145,6 +152,7 @@ def test_killed_training_of_several_labels_goes_on_from_the_newest_intact_checkp
     process.send_signal(signal.SIGKILL)
     process.wait()
     intact = pick_checkpoint(checkpoints).path
+    assert averaged_steps(intact) == int(intact.name.split("-")[1])
     torn = checkpoints / "checkpoint-999999"
     torn.mkdir()
     for file in intact.iterdir():
@@ -158,6 +166,9 @@ def test_killed_training_of_several_labels_goes_on_from_the_newest_intact_checkp
     assert bench.metrics()["attempts"] == 2 and bench.metrics()["multi_label"] is True
     steps = [line["step"] for line in bench.progress() if "step" in line]
     assert min(steps[len(steps) // 2 :]) > 1
+    newest = pick_checkpoint(checkpoints).path
+    assert newest.name != intact.name
+    assert averaged_steps(newest) == int(newest.name.split("-")[1]), "the average goes on where it was"
 
 
 def test_sigterm_saves_and_ends(bench):

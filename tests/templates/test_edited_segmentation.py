@@ -9,7 +9,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from shared.training.package import checksum_faults
+from shared.training.exported.package_cli import damage
 from tests.templates.segbench import SegBench
 
 pytestmark = pytest.mark.timeout(600)
@@ -44,7 +44,7 @@ def delivered(bench: SegBench) -> str:
     done = bench.train()
     assert done.returncode == 0, done.stdout + done.stderr
     package = bench.workspace / "package"
-    assert checksum_faults(package) == []
+    assert damage(package) == []
     facts = bench.probe("verify_package", "--package", "package", "--index", "train_index.jsonl")
     assert facts["ok"] and facts["output_follows_image"], facts
     output = bench.folder / "out"
@@ -89,6 +89,9 @@ def test_a_network_in_a_second_file_and_a_loss_of_monais(organs: SegBench) -> No
     facts = organs.probe("verify_batches", "--folder", "/workspace", "--config", "config.yaml")
     assert facts["ok"], facts
     card = delivered(organs)
+    built = facts["built"]
+    assert f"Network: {built['model']}, " in card and f"Loss: {built['loss']}." in card, built
+    assert f"Augmentation: {built['augmentation']}." in card
     assert "Network: PlainNet, 3 convolutions of 12 to 12 channels" in card and "Loss: DiceFocalLoss(" in card
     assert "UNet" not in card and "OverlapAndEntropy" not in card
     assert (organs.workspace / "package" / "blocks" / "plain.py").is_file()

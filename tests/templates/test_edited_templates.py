@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from shared.training.package import checksum_faults, checksums
+from shared.training.exported.package_cli import damage
+from shared.training.package import checksums
 from tests.templates.conftest import Bench
 
 pytestmark = pytest.mark.timeout(900)
@@ -114,12 +115,15 @@ def test_a_classifier_of_ones_own(bench, tmp_path):
     done = bench.train()
     assert done.returncode == 0, done.stdout + done.stderr
     package = bench.workspace / "package"
-    assert checksum_faults(package) == []
+    assert damage(package) == []
     files = {path.name for path in package.glob("*.py")}
     assert "tiny.py" in files and not {"train.py", "config.py"} & files
     card = (package / "MODEL_CARD.md").read_text()
     assert "Classifier(encoder: Tiny" in card and "Loss: Margin(margin 1.5)" in card and "ResNet" not in card
     assert "2 x 24 x 24" in card
+    assert (
+        f"Network: {facts['built']['model']}, " in card and f"Augmentation: {facts['built']['augmentation']}." in card
+    )
     facts = bench.probe("verify_package", "--package", "package", "--index", "train_index.jsonl")
     assert facts["ok"], facts["errors"]
     cases = alone(package, tmp_path / "out", *(bench.data / row["files"][0] for row in bench.rows[:4]))
@@ -156,7 +160,7 @@ def test_a_report_writer_of_ones_own(new_bench, tmp_path):
     done = bench.train()
     assert done.returncode == 0, done.stdout + done.stderr
     package = bench.workspace / "package"
-    assert checksum_faults(package) == [] and (package / "tiny.py").is_file()
+    assert damage(package) == [] and (package / "tiny.py").is_file()
     assert "ReportModel(encoder: Tiny" in (package / "MODEL_CARD.md").read_text()
     assert "XXXX" not in (package / "tokenizer.json").read_text()
     (case,) = alone(package, tmp_path / "out", bench.data / "s000.png")

@@ -14,7 +14,7 @@ import pytest
 
 from shared.training.failures import Ended, Known, diagnose, named
 from shared.training.failures.catalogue import DIRECTIONS, SIGNS
-from shared.training.progress import read_progress
+from tests.templates.segbench import read_progress
 
 pytestmark = pytest.mark.timeout(900)
 

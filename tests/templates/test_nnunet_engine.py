@@ -16,7 +16,7 @@ from PIL import Image
 from shared.contracts.training import JobProgress
 from shared.imaging import case as images
 from shared.imaging.volume import channels_first, spacing_dhw
-from shared.training.package import checksum_faults
+from shared.training.exported.package_cli import damage
 from shared.training.saved import fault
 from tests.templates.forked import wait_for
 from tests.templates.segbench import (
@@ -130,7 +130,7 @@ def test_training_killed_anywhere_goes_on_and_leaves_what_it_promises(trained: S
         JobProgress.model_validate({"run_id": "r", "job_id": "j", **line})
     epochs = [line["epoch"] for line in lines]
     assert set(epochs) == set(range(1, made + 1)) and epochs.count(1) == 1 and epochs[-1] == made
-    assert checksum_faults(trained.workspace / "package") == []
+    assert damage(trained.workspace / "package") == []
     assert trained.note("package/label_map.json") == {"names": ["organ", "vessel"], "values": VALUES}
 
 
@@ -194,6 +194,8 @@ def test_the_probe_runs_what_trains_and_an_edited_plan_is_followed(tmp_path: Pat
     assert facts["batches"]["train"]["shape"] == [4, 1, 16, 16, 16] == facts["batches"]["val"]["shape"]
     assert facts["forward"]["logits_shape"] == [4, 3, 16, 16, 16] and facts["forward"]["gradients"]
     assert facts["counts"] == {"train": 4, "val": 2} and facts["batches"]["train"]["labels"]["organ"] > 0
+    assert facts["built"]["model"].startswith("nnU-Net v2 3d_fullres, ") and "DC_and_CE_loss" in facts["built"]["loss"]
+    assert "SpatialTransform" in facts["built"]["augmentation"]
     assert not (bench.workspace / "package").exists() and bench.note("plans.json") == plans
     bench.configure(epochs=1)
     done = bench.train()
@@ -223,7 +225,7 @@ def test_patience_ends_a_training_that_gets_no_better(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (bench.workspace / "progress.jsonl").read_text().splitlines()]
     epochs = bench.note("metrics.json")["epochs"]
     assert 3 <= epochs < 1000 and lines[-1]["epoch"] == epochs
-    assert checksum_faults(bench.workspace / "package") == []
+    assert damage(bench.workspace / "package") == []
 
 
 def test_faults_of_masks_are_told_together_before_training(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from shared.training import dice
-from shared.training.package import checksum_faults
+from shared.training.exported.package_cli import damage
 from tests.templates import segbench
 from tests.templates.segbench import LESIONS, SegBench
 
@@ -47,7 +47,7 @@ def test_lesions_and_healthy_images_are_trained_on_and_measured(trained: SegBenc
     assert set(told["metrics"]) == {"dice", "dice_lesion", "dice_healthy", *names}
     assert told["metrics"]["dice_healthy"] in (0, 1)
     package = trained.workspace / "package"
-    assert checksum_faults(package) == []
+    assert damage(package) == []
     config = json.loads((package / "config.json").read_text())
     assert config["task"] == "anomaly_detection" and config["score_map"] is True
     flat = "nodule" in trained.values

@@ -14,8 +14,8 @@ from PIL import Image
 
 from shared.contracts.training import JobProgress
 from shared.training.checkpoints import pick_checkpoint
+from shared.training.exported.package_cli import damage
 from shared.training.imports import needed
-from shared.training.package import checksum_faults
 
 TEXTS = (
     "Findings: a bright disc on the left side. Impression: disc, left.",
@@ -138,7 +138,7 @@ def test_metrics_say_what_is_owed_to_the_image(trained):
 def test_package_is_whole_and_states_facts(trained):
     package = trained.workspace / "package"
     assert {item.name for item in package.iterdir()} == PACKAGE
-    assert checksum_faults(package) == []
+    assert damage(package) == []
     assert json.loads((package / "tokenizer.json").read_text())["model"]["type"] == "BPE"
     card = (package / "MODEL_CARD.md").read_text()
     assert "| reports | 36 | 12 |" in card and f"{trained.metrics()['metric']:.3f}" in card
@@ -191,7 +191,7 @@ def test_killed_training_on_volumes_goes_on_and_ends(tmp_path, new_bench):
     assert "checkpoint-999999 is passed over: it does not load" in done.stdout
     assert re.search(r"attempt 2 goes on from checkpoint-\d+", done.stdout)
     assert bench.metrics()["attempts"] == 2 and bench.metrics()["input_shape"] == [1, 16, 16, 24]
-    assert checksum_faults(bench.workspace / "package") == []
+    assert damage(bench.workspace / "package") == []
 
 
 def test_smoke_by_command_line(tmp_path, new_bench):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from shared.training.exported import READING
-from shared.training.exported.package_cli import predict
+from shared.training.exported.package_cli import damage, predict
 from shared.training.imports import as_exported, needed
-from shared.training.package import OURS, PackageFacts, checksum_faults, model_card, write_package
+from shared.training.package import OURS, PackageFacts, model_card, write_package
 from tests.templates.conftest import TEMPLATES
 
 FACTS = PackageFacts(
@@ -75,7 +75,7 @@ def test_a_package_holds_folders_and_refuses_what_is_ours(tmp_path: Path):
     write()
     assert (tmp_path / "package" / "predict.py").read_text() == "from parts.one import x\n"
     assert (tmp_path / "package" / "parts" / "one.py").read_text() == "x = 1\n"
-    assert checksum_faults(tmp_path / "package") == []
+    assert damage(tmp_path / "package") == []
     assert json.loads((tmp_path / "package" / "label_map.json").read_text())["values"] == {"spot": 9}
     (code / "parts" / "one.py").write_text("from shared.training import checks\n")
     with pytest.raises(ValueError, match=r"parts/one.py has `from shared`; the package must run without it"):

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from shared.contracts.training import JobProgress
-from shared.training.package import checksum_faults
+from shared.training.exported.package_cli import damage
 from shared.training.saved import fault, load
 from tests.templates import segbench
 from tests.templates.forked import wait_for
@@ -59,7 +59,7 @@ def test_segmentation_smoke_by_command_line(organs):
 def test_it_leaves_package_progress_and_metrics(trained_masks):
     package = trained_masks.workspace / "package"
     assert {item.name for item in package.iterdir()} == PACKAGE
-    assert checksum_faults(package) == []
+    assert damage(package) == []
     assert json.loads((package / "label_map.json").read_text()) == {
         "names": ["ball", "dark block"],
         "values": {"ball": 28, "dark block": 3},
@@ -243,4 +243,4 @@ def test_two_processes_train_as_one_and_the_first_writes(organs):
     assert {round(line["metric"], 4) for line in organs.progress() if "text" not in line and "metric" in line} >= {
         round(best["metric"], 4)
     }
-    assert checksum_faults(organs.workspace / "package") == []
+    assert damage(organs.workspace / "package") == []

@@ -1,5 +1,6 @@
 """What holds for every template: which checkpoint is taken, what time is left, what a package may hold."""
 
+import dataclasses
 import json
 import time
 
@@ -8,11 +9,13 @@ import safetensors.torch
 import torch
 
 from shared.training import checkpoints
-from shared.training.callbacks import TimeBudget
+from shared.training.budget import TimeBudget
 from shared.training.checks import label_problems, split_problems
-from shared.training.package import PackageFacts, checksum_faults, write_package
-from shared.training.progress import ProgressFile, read_progress, write_metrics
+from shared.training.exported.package_cli import damage
+from shared.training.package import PackageFacts, write_package, write_results
+from shared.training.progress import ProgressFile
 from tests.templates.conftest import modules
+from tests.templates.segbench import read_progress
 
 FACTS = PackageFacts(
     task="diagnosis",
@@ -115,12 +118,17 @@ def test_a_torn_progress_line_costs_only_itself(tmp_path):
         ProgressFile(path).write(epohc=3)
 
 
-def test_metrics_hold_no_nan_and_name_their_metric(tmp_path):
-    given = {"epochs": 1, "seconds": 1.0, "samples": {"val": 2}, "device": "CPU", "parameters": 1}
-    write_metrics(tmp_path / "metrics.json", metrics={"auc_macro": float("nan")}, metric_name="auc_macro", **given)
-    assert json.loads((tmp_path / "metrics.json").read_text())["metric"] is None
+def test_metrics_hold_no_nan_and_name_their_metric(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = dataclasses.replace(FACTS, metrics={"auc_macro": float("nan")}, metric_name="auc_macro")
+    write_results(told, samples={"val": 2}, more={})
+    found = json.loads((tmp_path / "metrics.json").read_text())
+    assert found["metric"] is None and found["metric_name"] == "auc_macro" and found["split"] == "val"
     with pytest.raises(ValueError, match="lacks accuracy"):
-        write_metrics(tmp_path / "metrics.json", metrics={}, metric_name="accuracy", **given)
+        write_results(dataclasses.replace(FACTS, metrics={}, metric_name="accuracy"), samples={}, more={})
+    # Where no figure chose the weights, the first is shown.
+    write_results(dataclasses.replace(FACTS, metrics={"dice": 0.5}, metric_name=""), samples={"val": 2}, more={})
+    assert json.loads((tmp_path / "metrics.json").read_text())["metric_name"] == "dice"
 
 
 def test_package_replaces_a_package_and_nothing_else(tmp_path):
@@ -140,10 +148,10 @@ def test_package_replaces_a_package_and_nothing_else(tmp_path):
 
     write()
     write()
-    assert checksum_faults(folder) == []
+    assert damage(folder) == []
     assert sorted(item.name for item in tmp_path.iterdir()) == ["package", "predict.py"]
     (folder / "config.json").write_text("{} ")
-    assert checksum_faults(folder) == ["config.json is not the file that was packaged"]
+    assert damage(folder) == ["config.json has changed"]
     script.write_text("from shared.training import package\n")
     with pytest.raises(ValueError, match="must run without it"):
         write()

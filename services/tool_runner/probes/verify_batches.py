@@ -5,7 +5,8 @@
 The last line of stdout is one JSON object, whatever happens. It calls what every template promises:
 `config.load(path)`; of its cases.py or data.py `build(config, split)` with `.rows` and `.label_names` and, if there is
 one, `resolve(config)`; `model.build(config, num_classes)`; for reports, where labels are token numbers, `.vocabulary`
-(their count) takes the place of the classes. Code of the workspace runs in this process: the facts are as honest as
+(their count) takes the place of the classes. Of the model, its `.loss` and the dataset's `.augment` it tells what they
+say of themselves. Code of the workspace runs in this process: the facts are as honest as
 that code, which is why only the scorer's figures count as results.
 """
 
@@ -29,10 +30,13 @@ import _segmentation
 from _paths import reason
 
 from shared.training.imports import NotExportable, needed
+from shared.training.package import described
 
 BATCH = 4
 BATCHES = 2
 DRAWN = 8
+TOLD = 500
+"""Letters at most of what a built object says of itself."""
 SPLITS = ("train", "val")
 DATASETS = ("cases", "data")
 """Modules of a template; the first that has `build` makes its datasets."""
@@ -77,6 +81,7 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
         "constant_samples": 0,
         "forward": None,
         "parameters": None,
+        "built": {},
     }
     errors: list[str] = facts["errors"]
     if not folder.is_dir():
@@ -107,7 +112,7 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
         first = first or batch
     compare(built, facts)
     if first is not None and not errors:
-        attempt(errors, folder, lambda: run_model(config, facts, first))
+        attempt(errors, folder, lambda: run_model(config, facts, first, built["train"]))
     return facts
 
 
@@ -236,7 +241,7 @@ def compare(built: Mapping[str, Any], facts: dict[str, Any]) -> None:
         facts["errors"].append(f"patients on both sides of the split: {facts['patients_on_both_sides']}")
 
 
-def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any]) -> None:
+def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any], data: Any) -> None:
     """Forward and backward on one batch: a loss that is finite, one logit a class (of each voxel, background
     included, in a segmentation; of each token in a report), gradients that arrive."""
     import torch
@@ -245,6 +250,8 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any]) -> None
     torch.manual_seed(0)
     reports = _reports.are_reports(batch["labels"], facts["vocabulary"])
     model = model_module.build(config, facts["vocabulary"] if reports else len(facts["label_names"]))
+    objects = {"model": model, "loss": getattr(model, "loss", None), "augmentation": getattr(data, "augment", None)}
+    facts["built"] = {name: described(found)[:TOLD] for name, found in objects.items()}
     facts["parameters"] = sum(weight.numel() for weight in model.parameters())
     model.train()
     answer = model(image=batch["image"], labels=batch["labels"])

@@ -1,0 +1,80 @@
+"""The time of a training: what of it is spent, what is left, and how many epochs fit."""
+
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from shared.training import ranks
+
+
+class TimeBudget:
+    """Wall seconds from `begin` (time.monotonic) to the end of the training loop; `seconds` None is no bound.
+
+    `spent` belongs to earlier attempts, `reserve` is kept for what comes after the loop. An attempt gets at least a
+    tenth of `seconds`, so that a training that was killed late can still finish.
+    """
+
+    def __init__(self, seconds: float | None, begin: float, spent: float = 0.0, reserve: float = 0.0) -> None:
+        self.begin = begin
+        self.spent = spent
+        self.asked = False
+        """To stop, by SIGTERM: the next step saves and ends the loop."""
+        self.agreed: float | None = None
+        """What `elapsed` is in all of several processes, whose clocks differ; agreed on now and at each step."""
+        self.agree()
+        self.lead = self.elapsed()
+        """What reading the data took, before the loop."""
+        self.limit = math.inf if seconds is None else max(seconds - spent - reserve, 0.1 * seconds)
+
+    def elapsed(self) -> float:
+        """Of this attempt."""
+        return time.monotonic() - self.begin if self.agreed is None else self.agreed
+
+    def agree(self) -> bool:
+        """Make the processes of a training see one time; -> whether any of them is asked to stop."""
+        if ranks.count() > 1:
+            self.agreed, asked = ranks.most(time.monotonic() - self.begin, self.asked)
+            self.asked = bool(asked)
+        return self.asked
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """SIGTERM asks to stop for as long as this lasts."""
+        previous = signal.signal(signal.SIGTERM, lambda *_: setattr(self, "asked", True))
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+
+    def remaining(self) -> float:
+        return self.limit - self.elapsed()
+
+    def share(self) -> float:
+        """Of the loop's time that is used up, over all attempts; 0 without a bound."""
+        whole = self.spent + self.limit - self.lead
+        return 0.0 if math.isinf(whole) else min(1.0, (self.spent + self.elapsed() - self.lead) / max(whole, 1e-6))
+
+    def progressed(self, step: int, steps: int) -> float:
+        """Of the training, 0 to 1: by steps or time, whichever is further along."""
+        return max(min(1.0, step / max(1, steps)), self.share())
+
+
+def steps_an_epoch(count: int, wanted: Any) -> int:
+    """Steps of the optimizer in an epoch of `count` samples; `wanted` is the section `training`."""
+    batches = math.ceil(math.ceil(count / wanted.batch_size) / ranks.count())
+    steps: int = math.ceil(batches / wanted.accumulate)
+    return steps
+
+
+def tell_estimate(epoch_seconds: float, seconds: float, wanted: Any, device: torch.device) -> None:
+    """Say how many epochs fit into `seconds`."""
+    fitting = min(seconds / epoch_seconds, wanted.epochs)
+    several = f" on {ranks.count()} processes" if ranks.count() > 1 else ""
+    ranks.say(f"about {epoch_seconds:.1f} s an epoch on {device.type}{several}; {fitting:.0f} epochs fit")
+    if fitting < 1:
+        ranks.say("not even one epoch fits into training.train_seconds; the result will be poor")

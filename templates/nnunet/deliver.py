@@ -1,0 +1,81 @@
+"""What a training hands over: Dice on the validation part through the code of the package, package/, metrics.json."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from cases import Prepared
+from config import Config
+from predict import Engine
+
+from shared.training import masks
+from shared.training.checkpoints import Attempt
+from shared.training.dice import score_case, summary
+from shared.training.machine import device_name
+from shared.training.package import PackageFacts, described, write_package, write_results
+
+
+def deliver(
+    config: Config,
+    prepared: Prepared,
+    rows: Sequence[Mapping[str, Any]],
+    trainer: Any,
+    attempt: Attempt,
+    begin: float,
+) -> None:
+    """`begin` (time.monotonic) is when this attempt did. What the card says of network, loss and augmentation, the
+    objects that ran say themselves."""
+    values, device = masks.label_values(config), trainer.device
+    packaged = {
+        "task": config.task,
+        "score_map": config.score_map,
+        "label_values": values,
+        "configuration": prepared.configuration,
+        "mirror_axes": list(trainer.inference_allowed_mirroring_axes or ()) if trainer.job.predict_mirrored else [],
+        "dataset": prepared.dataset,
+        "plans": prepared.plans,
+    }
+    engine = Engine(packaged, lambda network: network.load_state_dict(trainer.weights()), device.type)
+    scores = []
+    for row in rows:
+        if row["split"] == "val":
+            image, truth = masks.load_case(row, masks.data_root(config), values)
+            scores.append(score_case(engine.segment(image, False)[0], truth, len(values)))
+    how, channels = trainer.configuration_manager, len(prepared.dataset["channel_names"])
+    spacing = " x ".join(f"{size:g}" for size in how.spacing)
+    facts = PackageFacts(
+        task=config.task,
+        label_names=list(values),
+        label_values=values,
+        input_text=(
+            f"One INPUT is one image of {channels} channel(s): a NIfTI, DICOM, npy or picture file, or a "
+            f"folder of its channels or DICOM slices. It is resampled to a spacing of {spacing} mm and cut into "
+            f"patches; the mask comes back on the image's own grid with the values "
+            f"{', '.join(f'{value} {name}' for name, value in values.items())}."
+        ),
+        input_shape=(channels, *(int(size) for size in how.patch_size)),
+        counts=prepared.counts,
+        metric_name="",  # no figure chose the weights
+        metrics=summary(scores, list(values)),
+        model=trainer.told(),
+        loss=described(trainer.loss),
+        augmentation=described(trainer.augment),
+        parameters=sum(weight.numel() for weight in trainer.network.parameters()),
+        epochs=trainer.current_epoch,
+        seconds=time.monotonic() - begin + attempt.seconds,
+        device=device_name(device),
+        output="segmentation",
+        limits=("The weights are those of the last epoch.", *masks.limits(prepared.counts, values)),
+    )
+    write_package(
+        Path("package"),
+        predict=Path(__file__).with_name("predict.py"),
+        imports=["dynamic_network_architectures"],  # which nnU-Net builds by name
+        save_weights=lambda path: safetensors.torch.save_model(trainer.network, str(path)),
+        config=packaged,
+        facts=facts,
+    )
+    samples = {split: sum(row["split"] == split for row in rows) for split in ("train", "val")}
+    write_results(facts, samples=samples, more={"attempts": attempt.number, "iterations": trainer.iteration})

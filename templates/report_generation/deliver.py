@@ -1,0 +1,88 @@
+"""What a training hands over: package/, val_reports.json, then metrics.json, which says that all is done."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import images
+import torch
+from data import Cases, channel_names
+from metrics import image_dependence, scores
+from words import plain
+
+from shared.training.package import PackageFacts, described, write_package, write_results
+from shared.training.progress import write_json, write_text
+from shared.training.saved import save_weights
+
+DEPENDS = 0.05
+"""Share of shuffles that may do as well as the right images before the model is said not to use them."""
+UNUSED = (
+    "The reports are hardly better with a case's own images than with those of another: do not use this model. "
+    "It needs more data, more training, or a larger input."
+)
+
+
+def deliver(
+    config: Any,
+    network: torch.nn.Module,
+    sets: Mapping[str, Cases],
+    answers: Sequence[str],
+    run: Mapping[str, Any],
+    more: Mapping[str, Any],
+) -> None:
+    """`answers` are the reports of the validation cases, `run` says epochs, seconds and device, `more` stands in
+    metrics.json, too."""
+    data, judged = sets["train"], sets["val"]
+    references = [plain(row["target"]) for row in judged.rows]
+    owed = image_dependence(references, answers, [str(row["patient"]) for row in judged.rows])
+    unused = (UNUSED,) if (owed["image_dependence_p"] or 0.0) > DEPENDS else ()
+    how, views = config.preprocess, config.views.most
+    deep = len(how.input_shape) == 3
+    one = "a scan (NIfTI, DICOM, NRRD, ...)" if deep else "an image (PNG, JPG, DICOM, ...)"
+    facts = PackageFacts(
+        task="report_generation",
+        label_names=(),
+        input_text=(
+            f"One INPUT is {one} or a folder; a folder's {'scans' if deep else 'images'} are views of one case in "
+            f"natural order, of which at most {views} are looked at. {images.told(how)} The output is the text of a "
+            "report."
+        ),
+        input_shape=(views * how.channels, *how.input_shape),
+        value_range=images.value_range(how),
+        channel_names=channel_names(views, how.channels),
+        output="text",
+        counts={split: {"reports": len(cases)} for split, cases in sets.items()},
+        metric_name=config.training.metric,
+        metrics={**scores(references, answers), **owed},
+        model=f"{described(network)}, {data.vocabulary} tokens",
+        loss=described(getattr(network, "loss", None)),
+        augmentation=described(data.augment),
+        parameters=sum(weight.numel() for weight in network.parameters()),
+        limits=(
+            "Text metrics count words, not whether a finding is right; most words of a report are the same in all.",
+            "image_dependence is what rouge_l loses when each case is given the images of another patient.",
+            f"At most {config.text.max_tokens} tokens are written; words that no training report has hardly ever are.",
+            *unused,
+        ),
+        **run,
+    )
+    kept = config.model_dump(mode="json", include={"preprocess", "views", "text", "model", "loss", "generation"})
+    kept["model"] |= {"weights": None, "decoder": None}
+    tokenizer = Path("checkpoints/tokenizer.json")
+    write_text(tokenizer, data.words.text)
+    write_package(
+        Path("package"),
+        predict=Path(__file__).with_name("predict.py"),
+        code=[tokenizer],
+        save_weights=lambda path: save_weights(network, path),
+        config={"task": facts.task, **kept},
+        facts=facts,
+    )
+    names = [str(row["sample_id"]) for row in judged.rows]
+    written = zip(names, references, answers, strict=True)
+    told = [{"sample_id": name, "report": report, "written": answer} for name, report, answer in written]
+    write_json(Path("val_reports.json"), told)
+    more = {**more, "distinct_reports": len(set(answers)), "warnings": list(unused)}
+    write_results(facts, samples={split: len(cases) for split, cases in sets.items()}, more=more)
+    for warning in unused:
+        print(f"warning: {warning}", flush=True)
