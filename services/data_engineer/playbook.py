@@ -31,8 +31,8 @@ def playbook(brief: Brief) -> Script:
     names = best.coverage.label_names
     wanted = undecided(proposals, brief.answers) or limited(brief, best.coverage)
     if isinstance(wanted, Question):
-        yield (submit("ask_person", wanted),)
-        raise UserError("a question was not accepted")
+        judged = yield (submit("ask_person", wanted),)
+        raise UserError("a question was not accepted: " + "; ".join(judged.notes))
     if wanted != names:
         best = (yield from search(brief, wanted))[0]
         if set(got := best.coverage.label_names) != set(wanted):

@@ -202,3 +202,9 @@ def test_what_leaves_a_decision_open_is_no_choice_to_ask_for() -> None:
     found = with_questions([Scored(chest), Scored(plain), Scored(head)], {})
     assert [choice for _, _, choice in found] == ["series chest", "series head", ""]
     assert [key for _, key, _ in with_questions([Scored(chest), Scored(plain)], {})] == ["", ""]
+
+
+def test_a_choice_is_offered_once_with_the_better_of_its_drafts() -> None:
+    a, b = (Draft("diagnosis", 2, ()).decided("text", name) for name in ("findings", "impression"))
+    found = with_questions([Scored(a, 1.0), Scored(b, 0.99), Scored(b, 0.98)], {})
+    assert [(one.score, choice) for one, _, choice in found] == [(1.0, "findings"), (0.99, "impression"), (0.98, "")]

@@ -33,7 +33,8 @@ def with_questions(tried: Sequence[T], answers: Mapping[str, str], target: str =
             continue
         # One that decides nothing of it could not be named as a choice.
         able = [one for one in tried[1:] if key in one.draft.decisions and best.score - one.score < near]
-        rivals = [one for one in able if _differ(best.draft, one.draft) == {key}]
+        each = {one.draft.decisions[key]: one for one in reversed(able) if _differ(best.draft, one.draft) == {key}}
+        rivals = sorted(each.values(), key=lambda one: -one.score)  # of two with one choice the better
         if rivals:
             asked = [best, *rivals]
             rest = [one for one in tried if all(one is not other for other in asked)]
