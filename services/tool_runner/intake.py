@@ -53,10 +53,15 @@ async def intake(
     data = await mounts.dataset(state)
     try:
         listed = await _optional(store, spec.inputs.get("listed"))
-        # What an agent wrote of a case goes no further than its key.
-        specs, coverage, persons = await sandbox.resolve(data, rules.model_copy(update={"leave_out": {}}), listed)
         request = state.requested.requirement if state.requested else ""
-        proposals = await sandbox.propose(data, plan, request)
+        searched = asyncio.create_task(sandbox.beside("search").propose(data, plan, request))
+        try:
+            # What an agent wrote of a case goes no further than its key.
+            specs, coverage, persons = await sandbox.resolve(data, rules.model_copy(update={"leave_out": {}}), listed)
+            proposals = await searched
+        finally:
+            searched.cancel()
+            await asyncio.gather(searched, return_exceptions=True)
         told = [set(one.coverage.label_names) for one in proposals]
         part = set(coverage.label_names) not in told and set(coverage.label_names) < set().union(*told)
         limited = await sandbox.propose(data, plan, request, coverage.label_names) if part else ()

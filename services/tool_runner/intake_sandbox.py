@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,6 +72,12 @@ class IntakeSandbox:
     cancel: asyncio.Event
     seconds: int = 300
     """Of processor time, for one case."""
+
+    def beside(self, name: str) -> "IntakeSandbox":
+        """For a run at the same time."""
+        return replace(
+            self, scratch=self.scratch.with_name(f"{self.scratch.name}-{name}"), log=self.log.with_suffix(f".{name}")
+        )
 
     async def resolve(
         self, data: Path, rules: Rules, listed: bytes | None
