@@ -58,6 +58,16 @@ async def intake(
         try:
             # What an agent wrote of a case goes no further than its key.
             specs, coverage, persons = await sandbox.resolve(data, rules.model_copy(update={"leave_out": {}}), listed)
+            gone = handed_back(rules, await _optional(store, spec.inputs.get("sealed")))
+            there = [case for case in specs if case.key not in gone]
+            chosen = choose_by(plan, there, spec.run_id)
+            work = _Work(
+                job=spec, bus=bus, store=store, sandbox=sandbox, data=data,
+                order=Order(dimensions=rules.dimensions, axis4=rules.axis4, masks=rules.task in SEGMENTATIONS),
+                stamp=card.archive.sha256 if card.archive else None,
+                cache=Cache(bus, store, card.dataset_id),
+            )  # fmt: skip
+            kept = await work.all(chosen)
             proposals = await searched
         finally:
             searched.cancel()
@@ -65,16 +75,6 @@ async def intake(
         told = [set(one.coverage.label_names) for one in proposals]
         part = set(coverage.label_names) not in told and set(coverage.label_names) < set().union(*told)
         limited = await sandbox.propose(data, plan, request, coverage.label_names) if part else ()
-        gone = handed_back(rules, await _optional(store, spec.inputs.get("sealed")))
-        there = [case for case in specs if case.key not in gone]
-        chosen = choose_by(plan, there, spec.run_id)
-        work = _Work(
-            job=spec, bus=bus, store=store, sandbox=sandbox, data=data,
-            order=Order(dimensions=rules.dimensions, axis4=rules.axis4, masks=rules.task in SEGMENTATIONS),
-            stamp=card.archive.sha256 if card.archive else None,
-            cache=Cache(bus, store, card.dataset_id),
-        )  # fmt: skip
-        kept = await work.all(chosen)
     except Cancelled:
         return {"outcome": "cancelled", "summary": "intake was stopped; what was decoded is kept for the next time"}
     left = [(HANDED_BACK, case.key) for case in specs if case.key in gone]
