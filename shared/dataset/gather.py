@@ -14,6 +14,8 @@ from shared.dataset.cells import nearest
 from shared.dataset.inside import Taken, images_in, inner_fields
 from shared.dataset.keys import Named
 from shared.dataset.listing import Listing
+from shared.dataset.looking import Looker
+from shared.dataset.naming import evenly
 from shared.dataset.patterns import Compiled, PatternError
 from shared.dataset.reasons import Expected
 from shared.imaging.formats import refusal
@@ -26,6 +28,10 @@ OTHER_KIND = Expected(
     "image of another kind than those of the cases, by its name: nothing to do, or add a pattern to `images`",
     "no_image",
 )
+DRAWING = Expected("mask that no rule takes: nothing to do, or add a pattern to `masks`", "no_image")
+_LOOKED_AT = 3
+"""Files that say what others are that are called alike."""
+_SECONDS = 10.0
 ONE_CHANNEL = "case without all channels: add the files that are missing, or take the channel out of `images`"
 SEVERAL_FILES = "case with several files of one channel: name more fields in `case`, or make the pattern narrower"
 UNEVEN_VIEWS = "case with more views of one channel than of another: add the files that are missing"
@@ -127,8 +133,10 @@ def gather(rules: Rules, root: Path, files: Sequence[str], marks: Collection[str
             kinds.add(_kind(file))
         else:
             left.append(file)
+    drawn = _drawings(root, [file for file in left if _kind(file) in kinds]) if rules.masks else set()
     for file in left:
-        account.leave(refusal(file) or (NO_RULE if _kind(file) in kinds else OTHER_KIND), file)
+        untaken = DRAWING if file in drawn else NO_RULE
+        account.leave(refusal(file) or (untaken if _kind(file) in kinds else OTHER_KIND), file)
     taken = [with_headers(rules, root, some, account) for some in taken]
     _check(rules, channels, taken, files, marks)
     if twice:
@@ -142,6 +150,20 @@ def gather(rules: Rules, root: Path, files: Sequence[str], marks: Collection[str
 def _kind(file: str) -> tuple[int, str]:
     """What files of one kind share: how deep they lie, and their name but for its numbers."""
     return file.count("/"), _NUMBERS.sub("0", file.rpartition("/")[2].casefold())
+
+
+def _drawings(root: Path, files: Iterable[str]) -> set[str]:
+    """Those that are masks, such as another reader's: by the values of some that are called alike but for numbers."""
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for file in files:
+        groups[_NUMBERS.sub("0", file.casefold())].append(file)
+    looker = Looker(root, _SECONDS)
+    found = set()
+    for group in groups.values():
+        looks = [looker.pixels(file) for file in evenly(group, _LOOKED_AT)]
+        if all(look is not None and look.pixels is not None and look.pixels.mask for look in looks):
+            found |= set(group)
+    return found
 
 
 def _taken(rules: Rules, entry: Images, root: Path, file: str, fields: dict[str, str], account: Account) -> list[Taken]:

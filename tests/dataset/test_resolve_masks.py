@@ -2,11 +2,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pydicom
 import pytest
+from PIL import Image
 from resolve_files import carried_out, dicom, files, picture, segmentation, structure_set, text, uid, volume
 
 from shared.contracts.cases import MaskSpec
+from shared.dataset.gather import NO_RULE
 from shared.dataset.resolve import Resolution, RulesError
 
 SEG = "anomaly_detection"
@@ -275,3 +278,17 @@ def test_two_rules_without_names_cannot_be_told_apart(three: Path) -> None:
     picture(three / "two/a.png", 1)
     with pytest.raises(RulesError, match="names of its own"):
         masked(three, [{"files": "one/{case}.png"}, {"files": "two/{case}.png"}])
+
+
+def test_another_readers_masks_are_no_images_that_were_left_out(tmp_path: Path) -> None:
+    """What no rule takes is told by its values, not by its folder's name."""
+    grey = np.random.default_rng(0).integers(0, 256, (40, 40), np.uint8)
+    drawn = np.zeros((40, 40), np.uint8)
+    drawn[10:25, 12:30] = 255
+    for number in range(4):
+        for folder, pixels in (("images", grey), ("first", drawn), ("second", drawn), ("again", grey)):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            Image.fromarray(pixels).save(tmp_path / folder / f"{number}.png")
+    done = masked(tmp_path, {"files": "first/{case}.png", "structure": "lesion"})
+    assert done.coverage.cases == 4 and done.coverage.lossless == {"no_image": 4}
+    assert done.left_out[NO_RULE] == [f"again/{number}.png" for number in range(4)]
