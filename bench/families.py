@@ -1,6 +1,6 @@
 """Which of the dataset families of tests/families the search finds rules for: python -m bench.families [NAME ...]
 
-`--of second`, `third`, `fourth` or `fifth` takes the datasets of bench/strangers in their place, which nobody tunes for.
+`--of second`, `third`, `fourth` or `fifth` takes the datasets of bench/strangers instead, which nobody tunes for.
 
 Each family is written anew, its rules are searched for as the Data Engineer's playbook does, and the cases that they
 give are held against the truth file: files of a case, patients, labels, structures, texts. A family is `right` when all
