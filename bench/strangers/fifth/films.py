@@ -72,6 +72,8 @@ def rfmid(b: Build) -> None:
 )  # fmt: skip
 def padchest(b: Build) -> None:
     of = {"cardiomegaly": "heart", "pleural effusion": "effusion", "nodule": "nodule", "pneumothorax": "pneumothorax"}
+    codes = dict(zip(of, ("C0018800", "C0032227", "C0028259", "C0032326"), strict=True))
+    stems = dict(zip(of, ("cardiomegali .", "derram pleural .", "nodul pulmon .", "neumotorax ."), strict=True))
     rows = []
     for n in range(48):
         chosen = [name for i, name in enumerate(of) if (n * 7 + 3 * i) % 5 < (1 + (n + i) % 2)]
@@ -85,11 +87,11 @@ def padchest(b: Build) -> None:
             b.truth["left_out"].append(path)
         else:
             b.case(path, patient=str(person), label=labels)
-        report = "cardiomegali . no derram pleural ." if "cardiomegaly" in chosen else "sin hallazg patolog ."
+        report = " ".join(stems[name] for name in chosen) or "sin hallazg patolog ."
         rows.append([n, name, n % 3, 20140915 + n % 14, f"{person - 17}{n}", person, 1930 + n % 60, b.pick("M", "F"),
                      "POSTEROANTERIOR", "PA", "Manual review of DICOM fields", "No", 4991845 + n, report,
                      b.pick("Physician", "RNN_model"), str(labels), "['loc basal']" if n % 2 else "[]",
-                     f"[{labels}]", "['C0018800']" if chosen else "[]"])  # fmt: skip
+                     f"[{labels}]", str([codes[name] for name in chosen])])  # fmt: skip
     header = ["", "ImageID", "ImageDir", "StudyDate_DICOM", "StudyID", "PatientID", "PatientBirth", "PatientSex_DICOM",
               "ViewPosition_DICOM", "Projection", "MethodProjection", "Pediatric", "ReportID", "Report", "MethodLabel",
               "Labels", "Localizations", "LabelsLocalizationsBySentence", "labelCUIS"]  # fmt: skip
