@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import os
 import shutil
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ class Mounts:
             return Mounted(data=await self.dataset(state))
         if area == "build" and state.locked:
             view = await materialise_view(state.locked.view, self._store, self._settings.home)
-            return Mounted(data=view, templates=TEMPLATES)
+            return Mounted(data=view, templates=await asyncio.to_thread(templates, self._settings.home))
         return Mounted()
 
     async def dataset(self, state: RunState) -> Path:
@@ -126,19 +127,25 @@ def library(home: Path) -> Path:
     return copied(home, sorted(path for path in files if path.suffix in (".py", ".md")))
 
 
-def copied(home: Path, files: Sequence[Path]) -> Path:
-    """A folder below the runner's with these modules of ours where they lie in the repository, in empty packages."""
+def templates(home: Path) -> Path:
+    """A folder with the templates: each file is real, where the repository has a link to another template's."""
+    files = [path for path in sorted(TEMPLATES.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    return copied(home, files, packages=False) / TEMPLATES.name
+
+
+def copied(home: Path, files: Sequence[Path], packages: bool = True) -> Path:
+    """A folder below the runner's with these files of ours where they lie in the repository, in packages or folders."""
     names = [path.relative_to(REPOSITORY) for path in files]
     digest = hashlib.sha256()
     for name, path in zip(names, files, strict=True):
         digest.update(str(name).encode() + b"\0" + path.read_bytes())
     folder = home / "runner" / "lib" / digest.hexdigest()[:16]
     if not folder.exists():
-        temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+        temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
         for name, path in zip(names, files, strict=True):
             target = temporary / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            for package in name.parents[:-1]:
+            for package in name.parents[:-1] if packages else ():
                 (temporary / package / "__init__.py").touch()
             shutil.copyfile(path, target)
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.tool_runner.mounts import IMPORTED, TEMPLATES, Mounts, library
+from services.tool_runner.mounts import IMPORTED, TEMPLATES, Mounts, library, templates
 from services.tool_runner.runner import last_json
 from services.tool_runner.seeds import area_for
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
@@ -61,7 +61,17 @@ def test_scripts_can_import_what_is_listed_and_nothing_else_of_ours(tmp_path: Pa
     others = {str(file) for file in files if not any(file.is_relative_to(name) for name in IMPORTED)}
     assert others == {"shared/__init__.py", "shared/store/__init__.py"}
     assert all((folder / name).read_text() == "" for name in others)
-    assert TEMPLATES.is_dir()
+
+
+def test_a_template_is_shown_with_real_files_where_the_repository_has_links(tmp_path: Path) -> None:
+    """Tools refuse links, and `cp -r` would keep them."""
+    folder = templates(tmp_path)
+    shown = {path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()}
+    assert not any(path.is_symlink() for path in folder.rglob("*"))
+    assert any(path.is_symlink() for path in TEMPLATES.rglob("*"))
+    files = {path.relative_to(TEMPLATES) for path in TEMPLATES.rglob("*") if "__pycache__" not in path.parts}
+    assert shown == {path for path in files if (TEMPLATES / path).is_file()}
+    assert all((folder / path).read_bytes() == (TEMPLATES / path).read_bytes() for path in shown)
 
 
 def test_what_the_sandbox_runs_imports_nothing_that_is_not_in_it(tmp_path: Path) -> None:
