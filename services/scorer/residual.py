@@ -29,7 +29,6 @@ FIELD = math.log2(len(_OURS))
 KIND = math.log2(5)
 """Bits of what a token is: a key, an entry, the end of a part, a text or another value."""
 _FIELD = re.compile(r"\{(\w+)\}")
-_WORD = re.compile(r"\w+|\W")
 _COMPARED = 4_000_000
 """Tokens of a proposal times tokens of rules up to which they are compared one by one: hostile rules are long."""
 
@@ -153,7 +152,7 @@ def _told(proposal: Proposal, table: CaseTable, known: set[str]) -> float:
 
 def _beside(coverage: Coverage) -> list[Token]:
     """What later roles are told that does not follow from the cases (`services.scorer.lock.facts`)."""
-    said = [coverage.grouping, *_WORD.findall(coverage.grouping_from), *coverage.channels]
+    said = [coverage.grouping, *coverage.channels]
     counts = (sum(coverage.lossless.values()), left_by_rules(coverage))
     return [*(("text", one) for one in said), *(("value", str(count)) for count in counts)]
 
@@ -197,7 +196,7 @@ def _changed(begun: list[Token], written: list[Token], known: set[str]) -> float
     """Bits of what makes `written` of `begun`: a bit before each change and one at the end."""
     place = math.log2(len(begun) + 1)
     before, after = _fields(begun), _fields(written)
-    # Names of fields may be told behind the lock, where they say whose a case is.
+    # Once written, a new field's name is a choice among these.
     bits = 1 + sum(BYTE * (len(name.encode()) + 1) for name in after - before)
     for gone, tokens in _differing(begun, written):
         bits += 1 + place + _number(gone) + _number(len(tokens))
