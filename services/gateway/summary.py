@@ -120,11 +120,16 @@ def _split(state: RunState) -> Iterable[tuple[str, str]]:
                 yield f"  {split}", f"{text} ({by_class})" if by_class else text
     if state.locked:
         known = state.locked.facts
-        yield "Patients", f"{known.grouping}: {known.grouping_from}; split {known.split_from}"
+        yield "Patients", f"{known.grouping}: {patients_from(state)}; split {known.split_from}"
         yield "Left out", ", ".join(f"{number} x {reason}" for reason, number in left_out_of(state).items())
         checks = ", ".join(f"{name} {number}" for name, number in state.locked.leakage.checks.items())
         yield "Leakage", f"{checks}; locked {state.locks} time{'s' if state.locks > 1 else ''}"
         yield "", " ".join(state.locked.leakage.notes)
+
+
+def patients_from(state: RunState) -> str:
+    """How the rules tell patients apart, in words; later roles are told only how sure that is."""
+    return clean(state.prepared.coverage.grouping_from) if state.prepared else "unknown"
 
 
 def left_out_of(state: RunState) -> dict[str, int]:

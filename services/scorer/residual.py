@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
-from shared.contracts.cases import CaseTable
+from services.scorer.lock.left_out import left_by_rules
+from shared.contracts.cases import CaseTable, Coverage, Proposal
 from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
 from shared.contracts.scoring import Gate
 
@@ -70,13 +71,19 @@ def residual(tables: Sequence[CaseTable], words: str, cases: int) -> Residual:
     one for each lock, since every further one may choose anew:
 
     - rules: which of the proposals they begin with, or none; or to which of the names that these tell apart the search
-      was limited, and which of its proposals then. Then what differs: where in the proposal, how many of its tokens go,
-      and what stands there instead, written out. A text that is in a proposal, is a name that one tells apart, a value
-      of a field with few of them, or a word of request and card is a choice among these. Whatever rules say of a case
-      follows from them and the files, so it cannot be more than that: cases that they leave out and names, too.
+      was limited, and which of its proposals then. Then what differs, in the shorter of two ways. In their text: where
+      in the proposal, how many of its tokens go, and what stands there instead, written out. A text that is in a
+      proposal, is a name that one tells apart, a value of a field with few of them, or a word of request and card is a
+      choice among these. Whatever rules say of a case follows from them and the files, so it cannot be more than that:
+      cases that they leave out and names, too. Or in their cases (`Apart`): which are absent, have another label, are
+      of another patient, and what classes are called. Only the cases, and the few words and numbers that are told
+      beside them, go behind the lock, so rules that find the same say the same, however they are written.
     - handed back: of the cases that the rules find any that the Data Engineer says were handed back.
     - script: a class and a patient for each case, since a script may list any, the names of classes letter by letter,
       and which cases there are; here it is no upper bound.
+
+    A code of two parts, a model and what differs from it, bounds what is said by its length (Rissanen's minimum
+    description length, 1978); each choice between ways of saying it is a part of the code.
 
     `cases` is of how many it has to speak: the split comes from a secret seed, so of all, since the sender does not
     know which are tested; of a split that came with the dataset, of the tested ones.
@@ -109,17 +116,45 @@ def _subset(many: int, most: int) -> float:
 
 def _rules(table: CaseTable, rules: Rules, words: str) -> float:
     names = {name for one in table.proposals for name in one.coverage.label_names}
-    free, limited = (
-        [_tokens(_plain(Rules.model_validate(one.rules))) for one in some] for some in (table.proposals, table.limited)
-    )
-    known = names | _choices() | set(re.findall(r"\w+", words)) | {said for one in free for _, said in one}
-    narrower = known | {said for one in limited for _, said in one}
-    narrowed = _subset(len(names), len(table.coverage.label_names)) + math.log2(1 + len(limited))
+    known = names | _choices() | set(re.findall(r"\w+", words)) | _texts(table.proposals)
+    narrowed = _subset(len(names), len(table.coverage.label_names))
     written = _tokens(_plain(rules))
-    return 1 + min(
-        *(math.log2(1 + len(free)) + _changed(one, written, known) for one in ([], *free)),
-        *(narrowed + _changed(one, written, narrower) for one in ([], *limited)),
-    )
+
+    def shortest(begun: Sequence[Proposal], known: set[str]) -> float:
+        texts = [_changed([], written, known), *(_changed(_written(one), written, known) for one in begun)]
+        return math.log2(1 + 2 * len(begun)) + min(*texts, *(_told(one, table, known) for one in begun), math.inf)
+
+    limited = narrowed + shortest(table.limited, known | _texts(table.limited))
+    return 1 + min(shortest(table.proposals, known), limited)
+
+
+def _written(proposal: Proposal) -> list[Token]:
+    return _tokens(_plain(Rules.model_validate(proposal.rules)))
+
+
+def _texts(proposals: Sequence[Proposal]) -> set[str]:
+    return {said for one in proposals for _, said in _written(one)}
+
+
+def _told(proposal: Proposal, table: CaseTable, known: set[str]) -> float:
+    """Bits of what makes the cases of `table`, and what is told beside them, of those of the proposal."""
+    one = proposal.apart
+    if one is None:
+        return math.inf
+    bits = _changed(_beside(proposal.coverage), _beside(table.coverage), known)
+    renamed: list[Token] = [("text", name) for both in one.renamed.items() for name in both]
+    bits += _changed([], renamed, known) + 1  # whether the split goes
+    left = one.cases - one.absent
+    bits += _subset(one.cases, one.absent) + _subset(left, one.relabelled) + _subset(left, one.regrouped)
+    # Somebody who moves goes to the patient of another case, or is said to go to the own one and is alone.
+    return bits + one.relabelled * math.log2(max(1, one.labels)) + one.regrouped * math.log2(max(1, left))
+
+
+def _beside(coverage: Coverage) -> list[Token]:
+    """What later roles are told that does not follow from the cases (`services.scorer.lock.facts`)."""
+    said = [coverage.grouping, *coverage.channels]
+    counts = (sum(coverage.lossless.values()), left_by_rules(coverage))
+    return [*(("text", one) for one in said), *(("value", str(count)) for count in counts)]
 
 
 @cache
@@ -161,7 +196,7 @@ def _changed(begun: list[Token], written: list[Token], known: set[str]) -> float
     """Bits of what makes `written` of `begun`: a bit before each change and one at the end."""
     place = math.log2(len(begun) + 1)
     before, after = _fields(begun), _fields(written)
-    # Names of fields may be told behind the lock, where they say whose a case is.
+    # Once written, a new field's name is a choice among these.
     bits = 1 + sum(BYTE * (len(name.encode()) + 1) for name in after - before)
     for gone, tokens in _differing(begun, written):
         bits += 1 + place + _number(gone) + _number(len(tokens))

@@ -130,6 +130,6 @@ def _split_gates(sealed: SealedSplit, prepared: DatasetPrepared, locked: Dataset
             name="no_patient_on_both_sides",
             passed=not any(found.values()) and not crossing,
             # Where patients were inferred a reader has to know: the gate is then only as good as the inference.
-            evidence=f"{checks}; grouping: {facts.grouping} ({facts.grouping_from})",
+            evidence=f"{checks}; grouping: {facts.grouping} ({prepared.coverage.grouping_from[:200]})",
         ),
     )

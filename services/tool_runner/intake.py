@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from services.tool_runner.intake_apart import FEW, Compared, is_among
 from services.tool_runner.intake_batch import Batch
 from services.tool_runner.intake_cache import Cache, Kept, Segment, digests_of, files_of
 from services.tool_runner.intake_rules import choose_by, grouped, handed_back, read_rules
@@ -75,6 +76,14 @@ async def intake(
         told = [set(one.coverage.label_names) for one in proposals]
         part = set(coverage.label_names) not in told and set(coverage.label_names) < set().union(*told)
         limited = await sandbox.propose(data, plan, request, coverage.label_names) if part else ()
+        if not is_among(rules, (*proposals, *limited)) and len(specs) <= FEW:
+            lost = {case.images for case in specs if case.key in gone}
+
+            def taken(cases: Iterable[CaseSpec]) -> list[CaseSpec]:
+                return choose_by(plan, [case for case in cases if case.images not in lost], spec.run_id)
+
+            compared = Compared(rules, chosen, coverage.label_values, taken, sandbox, data)
+            proposals, limited = await compared.all(proposals), await compared.all(limited)
     except Cancelled:
         return {"outcome": "cancelled", "summary": "intake was stopped; what was decoded is kept for the next time"}
     left = [(HANDED_BACK, case.key) for case in specs if case.key in gone]

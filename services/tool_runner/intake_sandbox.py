@@ -80,9 +80,9 @@ class IntakeSandbox:
         )
 
     async def resolve(
-        self, data: Path, rules: Rules, listed: bytes | None
+        self, data: Path, rules: Rules, listed: bytes | None = None, whose: bool = True
     ) -> tuple[list[CaseSpec], Coverage, tuple[Persons, ...]]:
-        """The cases that the rules find, and whose they are by the files themselves.
+        """The cases that the rules find, and, where asked `whose`, whose they are by the files themselves.
 
         Raises ToolRefused, in the program's words, for rules that cannot be followed.
         """
@@ -91,22 +91,25 @@ class IntakeSandbox:
             (self.scratch / "rules.yaml").write_text(rules.model_dump_json())
             if listed is not None:
                 (self.scratch / HANDED_OVER).write_bytes(listed)
-            done = await self._run(data, [RESOLVER, "rules.yaml", "--persons"], seconds=3600, file_mb=8192)
-            found = await asyncio.to_thread(self._resolved, done)
+            words = [RESOLVER, "rules.yaml", *(["--persons"] if whose else [])]
+            done = await self._run(data, words, seconds=3600, file_mb=8192)
+            found = await asyncio.to_thread(self._resolved, done, whose)
             # What the program said quotes names of files and cells, and nobody needs it any more.
             self.log.unlink(missing_ok=True)
             return found
         finally:
             await asyncio.to_thread(remove_tree, self.scratch)
 
-    def _resolved(self, done: Finished) -> tuple[list[CaseSpec], Coverage, tuple[Persons, ...]]:
+    def _resolved(self, done: Finished, whose: bool) -> tuple[list[CaseSpec], Coverage, tuple[Persons, ...]]:
         try:
             with open_inside(self.scratch, "coverage.json") as stream:
                 coverage = Coverage.model_validate_json(stream.read(_LINE))
             with open_inside(self.scratch, SPECS) as stream:
                 specs = [_spec(line) for line in _lines(stream, _LINE)]
-            with open_inside(self.scratch, PERSONS) as stream:
-                persons = tuple(Persons.model_validate_json(line) for line in _lines(stream, _LINE))
+            persons: tuple[Persons, ...] = ()
+            if whose:
+                with open_inside(self.scratch, PERSONS) as stream:
+                    persons = tuple(Persons.model_validate_json(line) for line in _lines(stream, _LINE))
         except (FileNotFoundError, UnsafePath, ValidationError, ValueError) as error:
             tail = self.log.read_text(errors="replace")[-1500:]
             raise ToolRefused(

@@ -41,7 +41,9 @@ def check_question(question: Question, facts: Facts, sender: AgentName) -> list[
     if (question.wants == "dataset") != (question.key == DATASET):
         problems.append(f"a question that wants a dataset has the key {DATASET!r}, and no other has")
     elif question.wants == "dataset" and sender != "task_manager":
-        problems.append("only the Task Manager asks for a dataset; return_work to it if this one cannot be worked with")
+        problems.append(
+            "only the Task Manager asks for a dataset; end your work by another submission if this one will not do"
+        )
     if question.wants == "choice" and len(question.options) < 2:
         problems.append("a choice has two options or more, each with its reason; for free words ask for text")
     if len(set(question.values)) < len(question.options):

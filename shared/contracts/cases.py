@@ -141,6 +141,26 @@ class Persons(Contract):
     """Key of a case -> a number that stands for the person and says nothing of it."""
 
 
+class Apart(Contract):
+    """How the cases of the rules that were carried out differ from those that a proposal finds
+    (`shared.dataset.apart`)."""
+
+    cases: int
+    """Of the proposal."""
+    absent: int = 0
+    """Of them, cases that the rules do not find."""
+    renamed: dict[str, str] = {}
+    """Class or structure as the proposal calls it -> as the rules do, where that differs."""
+    relabelled: int = 0
+    """Cases with another label than the renamed one."""
+    labels: int = 0
+    """Labels that cases have once they are renamed: those that relabelled ones may have."""
+    regrouped: int = 0
+    """Cases that move to another patient, or to one of their own."""
+    no_split: bool = False
+    """Whether the rules do without the split that the proposal uses."""
+
+
 class Proposal(Contract):
     """One set of rules that the search proposes, with what it explains."""
 
@@ -156,6 +176,8 @@ class Proposal(Contract):
     """What it differs in from others, such as `label column`; proposals of one key are alternatives of a question."""
     choice: str = ""
     """Its value of `key`, such as `diagnosis in labels.csv`."""
+    apart: Apart | None = None
+    """In a case table; None where cases were not compared, or more differs."""
 
 
 class CaseTable(Contract):

@@ -39,7 +39,7 @@ class DatasetFacts(Contract):
     """Names of the images' channels, in order; empty where they have none."""
     grouping: Grouping
     grouping_from: str
-    """How patients were told apart, in a sentence."""
+    """How patients were told apart, in a sentence of ours."""
     split_from: Literal["dataset", "made"]
     left_out: dict[str, int] = {}
     """Reason, with its remedy -> cases, files or rows that are no case."""

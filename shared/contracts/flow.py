@@ -62,8 +62,7 @@ class Stage:
         return self.consumer or self.service
 
 
-_AGENT = (Infeasible, WorkReturned, RoleFailed, QuestionAsked)
-_SCORER = (WorkReturned, RoleFailed)
+_AGENT = (RoleFailed, QuestionAsked)
 
 KEEPER = Stage(
     # A pure function in the Task Manager's service that looks at a run after each of its facts: it asks for approvals,
@@ -77,15 +76,25 @@ STAGES: tuple[Stage, ...] = (
         "gateway", None, RunRequested, "requested", (DatasetAdded, CancelRequested, QuestionAnswered),
         speaks="at any time", asks=("data",),
     ),
+    Stage("task_manager", RunRequested, TaskPlanned, "planned", _AGENT, approval="plan", asks=("data",), area="plan"),
     Stage(
-        "task_manager", RunRequested, TaskPlanned, "planned", (Infeasible, RoleFailed, QuestionAsked),
-        approval="plan", asks=("data",), area="plan",
+        "data_engineer", TaskPlanned, DatasetPrepared, "prepared", (*_AGENT, Infeasible), asks=("data",), area="data"
     ),
-    Stage("data_engineer", TaskPlanned, DatasetPrepared, "prepared", _AGENT, asks=("data",), area="data"),
-    Stage("scorer", DatasetPrepared, DatasetLocked, "locked", _SCORER, approval="split", asks=("data",)),
-    Stage("module_architect", DatasetLocked, ModuleAssembled, "assembled", _AGENT, asks=("build",), area="build"),
-    Stage("model_trainer", ModuleAssembled, TrainingFinished, "trained", _AGENT, asks=("build", "train"), area="build"),
-    Stage("scorer", TrainingFinished, RunScored, "scored", _SCORER, approval="release", asks=("train",)),
+    Stage(
+        "scorer", DatasetPrepared, DatasetLocked, "locked", (RoleFailed, WorkReturned), approval="split", asks=("data",)
+    ),
+    Stage(
+        "module_architect", DatasetLocked, ModuleAssembled, "assembled", (*_AGENT, WorkReturned), asks=("build",),
+        area="build",
+    ),
+    Stage(
+        "model_trainer", ModuleAssembled, TrainingFinished, "trained", (*_AGENT, WorkReturned),
+        asks=("build", "train"), area="build",
+    ),
+    Stage(
+        "scorer", TrainingFinished, RunScored, "scored", (RoleFailed, WorkReturned), approval="release",
+        asks=("train",),
+    ),
     KEEPER,
     # No stage of its own: it works on calls and jobs, and says when a job began and ended.
     Stage("tool_runner", None, None, "", (JobStarted, JobFinished), speaks="at any time", asks=("intake",)),

@@ -1,12 +1,13 @@
 """The table of stages hangs together, and a stage is answered once."""
 
+from importlib import import_module
 from itertools import pairwise
 
 import pytest
 
 from shared.contracts.base import AGENTS, SERVICES, AgentName
 from shared.contracts.events import decode_event
-from shared.contracts.flow import KEEPER, STAGES, stage_of
+from shared.contracts.flow import KEEPER, SAYS, STAGES, stage_of
 from shared.contracts.state import RunState, fold, order_for
 from tests.cases import told_until
 
@@ -29,3 +30,10 @@ def test_an_answer_counts_once_and_wakes_the_next(role: AgentName) -> None:
     assert order_for(role, state) == events[-1].event_id
     again = decode_event(events[-1].encode()).model_copy(update={"event_id": "another"})
     assert fold("r1", [(9, again)], state) == state.model_copy(update={"head": 9, "passed_over": frozenset({9})})
+
+
+@pytest.mark.parametrize("role", AGENTS)
+def test_a_role_may_hand_back_or_end_a_run_only_where_it_has_a_submission_for_it(role: AgentName) -> None:
+    tools = {one.tool for one in import_module(f"services.{role}.role").ROLE.submissions}
+    ends = {"return_work": "WorkReturned", "declare_infeasible": "Infeasible"}
+    assert {said for tool, said in ends.items() if tool in tools} == set(ends.values()) & set(SAYS[role])

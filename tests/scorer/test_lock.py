@@ -101,7 +101,7 @@ def test_nothing_of_the_tables_wording_is_in_the_view() -> None:
     given = table(
         cases, left_out=said, left_out_examples={"CANARY": ("CANARY",)}, conflicts=("CANARY",), label_names=("CANARY",),
         channels=("T1", "CANARY sha256:00ff=covid,00fe=normal"), left_out_here={"CANARY is damaged": ("CANARY-1",)},
-        files=45, examples=({"a": "CANARY"},), problems=("CANARY",),
+        files=45, grouping_from="the part {CANARY} of the paths", examples=({"a": "CANARY"},), problems=("CANARY",),
     )  # fmt: skip
     lock = locked(given)
     for seen in (lock.view, lock.leakage, lock.sealed.facts):

@@ -7,7 +7,7 @@ from services.gateway.report.blocks import clean, counted, figure, number, value
 from services.gateway.report.data import SPLIT, excluded_of, sides
 from services.gateway.report.facts import Facts
 from services.gateway.report.sections import interval
-from services.gateway.summary import duration
+from services.gateway.summary import duration, patients_from
 
 _MARKUP = re.compile(r"[\\`*{}\[\]<>#|&~!]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.")
 _FEW_PATIENTS = 50
@@ -48,7 +48,7 @@ def limits(facts: Facts) -> Iterable[str]:
     meta = state.locked.facts if state.locked else None
     if meta and meta.grouping != "stated":
         yield (
-            f"Patients are {meta.grouping}, not stated by the dataset ({_md(meta.grouping_from)}). Where that is "
+            f"Patients are {meta.grouping}, not stated by the dataset ({_md(patients_from(state))}). Where that is "
             "wrong, samples of one patient may stand on both sides of the split."
         )
     if scored and scored.metric and scored.metric.patients < _FEW_PATIENTS:
@@ -87,7 +87,7 @@ def _data(facts: Facts) -> Iterable[str]:
     if state.locked:
         meta = state.locked.facts
         yield f"Split: {SPLIT[meta.split_from]}"
-        yield f"Patients: {meta.grouping} ({_md(meta.grouping_from)})"
+        yield f"Patients: {meta.grouping} ({_md(patients_from(state))})"
         for reason, many in excluded_of(facts).items():
             yield f"Left out: {many} ({_md(reason)})"
     if meta_names := (state.locked.facts.label_names if state.locked else ()):

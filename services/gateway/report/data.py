@@ -2,7 +2,7 @@
 
 from services.gateway.report.blocks import Section, Table, counted, listed, pairs, section
 from services.gateway.report.facts import Facts
-from services.gateway.summary import left_out_of, looked_again, samples_in
+from services.gateway.summary import left_out_of, looked_again, patients_from, samples_in
 from shared.contracts.data import TOLD_CHECKS
 
 _SIDES = ("train", "val", "test")
@@ -26,7 +26,7 @@ def data(facts: Facts) -> Section | None:
         known = state.locked.facts
         told += [
             ("Split", SPLIT[known.split_from]),
-            ("Patients", f"{known.grouping}: {known.grouping_from}"),
+            ("Patients", f"{known.grouping}: {patients_from(state)}"),
             ("Cases", "listed by a script of the Data Engineer" if known.by_script else "found by rules"),
         ]
         left_out = tuple((reason, str(many)) for reason, many in excluded_of(facts).items())

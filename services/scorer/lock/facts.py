@@ -10,11 +10,17 @@ from pydantic import JsonValue
 
 from services.scorer.lock.left_out import reasons_told
 from shared.contracts.base import SEGMENTATIONS
-from shared.contracts.cases import CaseRecord, CaseTable
+from shared.contracts.cases import CaseRecord, CaseTable, Grouping
 from shared.contracts.data import DatasetFacts
 from shared.contracts.rules import Split
 from shared.imaging.order import natural
 
+GROUPED: Mapping[Grouping, str] = {
+    "stated": "a column, a header or an array says so",
+    "derived": "read off names, or as a script lists them",
+    "inferred": "nothing tells them apart, so each case counts as one",
+}
+"""In words of ours: whoever wrote the rules named the fields and tables that `Coverage.grouping_from` tells of."""
 BY_CLASS = 20
 """Classes of which percentiles are told."""
 _CHANNEL = re.compile(r"[\w .+-]{1,20}")
@@ -37,7 +43,7 @@ def facts_of(
             "label_values": values,
             "channels": tuple(channels[:16]),
             "grouping": coverage.grouping,
-            "grouping_from": coverage.grouping_from[:200],
+            "grouping_from": GROUPED[coverage.grouping],
             "split_from": split_from,
             "left_out": reasons_told(table, contradictions),
             "by_script": table.by_script,

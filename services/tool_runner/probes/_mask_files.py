@@ -2,7 +2,8 @@
 
 For the sandbox alone. The header is judged before any voxel is unpacked, no more is unpacked than it promises, and
 voxels become numbers piece by piece, so that neither a gzip bomb nor a header of 10^12 voxels costs more than its own
-bytes.
+bytes. `shared.imaging` reads a file whole and by its path: here a float64 volume would take eight times the memory of
+its mask, and a stranger may exchange what lies at a path, so files come opened.
 """
 
 import gzip
@@ -15,14 +16,13 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from shared.imaging.masks import WHOLE
 from shared.scorebins import bins_of
 
 MAX_BYTES = 2 << 30
 """Of a file, and of the unpacked voxels in it."""
 PICTURES = ("PNG",)
 """The one format of pictures that packages may write; others have decoders that strangers' files break."""
-WHOLE = 1e-3
-"""How far a stored value may be from a whole number: scaling in a header leaves rounding errors."""
 LARGEST = (1 << 16) - 1
 """No structure has a larger value."""
 
