@@ -8,7 +8,7 @@ from shared.agent.brief import Brief
 from shared.contracts.cases import Coverage
 from shared.contracts.questions import Option, Question
 from shared.dataset.words import says_nothing, words
-from shared.vocabulary.reading import found, plain, read
+from shared.vocabulary.reading import found, plain, read, special
 
 _SUBJECT = ("finding", "anatomy")
 _OTHERS = ("modality", "who", "language")
@@ -51,7 +51,8 @@ def narrowed(requirement: str, names: Sequence[str]) -> tuple[str, ...]:
     """Names that are wanted: all where the request sets no limit, none where it sets one that no name answers to."""
     seen = read(_listed(requirement))
     kept = tuple(names)
-    if limits := [part for part in seen.limited if _of_names(part, names)]:
+    limits = [part for part in seen.limited if _of_names(part, names)]
+    if limits or any(concept == "others" for part in seen.left_out for *_, concept in found("limit", part)):
         kept = called(" ".join(limits), names) or called(seen.text, names)
     dropped = set(called(" ".join(seen.left_out), names)) - set(called(seen.text, names))
     return tuple(name for name in kept if name not in dropped)
@@ -98,8 +99,7 @@ def _words(name: str) -> set[str]:
 def _concepts(text: str) -> set[str]:
     """The most special ones of findings and anatomy."""
     seen = read(text)
-    some = {one for kind in _SUBJECT for one in seen.concepts(kind)}
-    return {one for one in some if not any(other.startswith(f"{one}/") for other in some)}
+    return special(one for kind in _SUBJECT for one in seen.concepts(kind))
 
 
 def _of_names(part: str, names: Sequence[str]) -> bool:

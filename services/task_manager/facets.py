@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from shared.contracts.base import TaskKind
-from shared.vocabulary.reading import read
+from shared.contracts.base import SEGMENTATIONS, TaskKind
+from shared.vocabulary.reading import read, special
 
 TASKS: dict[TaskKind, str] = {
     "diagnosis": "tell classes of images apart, such as diseases or grades",
@@ -18,7 +18,7 @@ TASKS: dict[TaskKind, str] = {
 KINDS = {"modality": "modality", "anatomy": "anatomy", "finding": "what it shows", "who": "age", "language": "language"}
 """Kinds of concepts by which cards differ -> their names for a person."""
 SUBJECT = ("anatomy", "finding")
-FLAT = {"X-ray", "mammography", "photograph", "fundus", "dermatoscopy", "histology"}
+FLAT = {"X-ray", "mammography", "photograph", "dermatoscopy", "histology"}
 """Modalities whose images are pictures."""
 WORD = 0.3
 """What a shared word counts that is none of the vocabulary, beside a concept."""
@@ -47,8 +47,9 @@ def read_facets(text: str, offers: bool = False) -> Facets:
     """Of a request, or of a card (`offers`), which may have targets for several tasks."""
     seen = read(text)
     said = {kind: seen.concepts(kind) for kind in KINDS}
+    verbs = seen.said["task"]
     return Facets(
-        tasks=_offered(seen.said["task"], said) if offers else _wanted(seen.said["task"], said),
+        tasks=_offered(verbs, said) if offers else _needed(_wanted(verbs, said), seen.denied),
         dimensions=_dimensions(seen.text.lower(), said["modality"]),
         said=said,
         beyond=" or ".join(sorted(seen.concepts("beyond"))),
@@ -73,6 +74,20 @@ def _wanted(verbs: Mapping[str, int], said: Mapping[str, frozenset[str]]) -> fro
     return frozenset({"diagnosis", "anomaly_detection"}) if "find" in verbs else frozenset()
 
 
+_DENIED: Mapping[str, frozenset[TaskKind]] = {
+    **{task: frozenset({task}) for task in TASKS},
+    "mark": SEGMENTATIONS,
+    "text": frozenset({"report_generation"}),
+}
+"""Concept of a task -> tasks that are not wanted where it is denied."""
+
+
+def _needed(tasks: frozenset[TaskKind], denied: frozenset[str]) -> frozenset[TaskKind]:
+    """Tasks, of all where none is said, but those that the request says nobody needs."""
+    against = frozenset[TaskKind]().union(*(_DENIED[one] for one in denied & _DENIED.keys()))
+    return ((tasks or frozenset(TASKS)) - against or tasks) if against else tasks
+
+
 def _marked(verbs: Mapping[str, int], said: Mapping[str, frozenset[str]]) -> frozenset[TaskKind]:
     if "lesion" in verbs or said["finding"]:
         return frozenset({"anomaly_detection"})
@@ -93,6 +108,8 @@ def _offered(verbs: Mapping[str, int], said: Mapping[str, frozenset[str]]) -> fr
         found.add("diagnosis")
     if "text" in verbs:
         found.add("report_generation")
+    if not found and len(special(said["finding"])) > 1:
+        found.add("diagnosis")  # findings side by side are its classes
     return frozenset(found)
 
 
@@ -160,6 +177,15 @@ def about(request: Facets, card: Facets) -> bool:
     kinds = [kind for kind in SUBJECT if request.of(kind)] or ["modality"]
     sure = [one for kind in kinds if card.of(kind) for one in covers(request, card, kind).values()]
     return 2 * sum(sure) >= len(sure) > 0
+
+
+def strange(request: Facets, card: Facets) -> bool:
+    """Whether a request that names no anatomy and no finding shares too little with a card: fewer than two words of its
+    own, or, where it has none, no task."""
+    if any(request.of(kind) for kind in SUBJECT):
+        return False
+    few = len(request.words & card.words) < min(2, len(request.words))
+    return few or not (request.words or request.tasks)
 
 
 def fit(request: Facets, card: Facets, weights: Mapping[str, float]) -> float:

@@ -20,6 +20,7 @@ from services.task_manager.facets import (
     join,
     rarity,
     read_facets,
+    strange,
 )
 from shared.agent.asking import ask
 from shared.agent.brief import Brief
@@ -134,7 +135,7 @@ def unfit(wanted: Facets, offered: Facets) -> str | None:
 
 def silent(wanted: Facets, offered: Facets, card: DataCard) -> str:
     """What the nearest card does not say and would have to, to be taken; empty where it says enough."""
-    if not about(wanted, offered):
+    if not about(wanted, offered) or strange(wanted, offered):
         return f"{card.name} is the nearest, but it does not say that it is about what is asked for."
     if wanted.tasks and not offered.tasks:
         return f"{card.name} is the nearest, but it does not say for which task it is."

@@ -9,7 +9,7 @@ from shared.contracts.rules import Source
 
 ColumnKind = Literal["integer", "number", "date", "text", "category", "id", "empty"]
 MODALITIES = {"CT": "CT", "MR": "MRI", "PT": "PET", "US": "ultrasound", "CR": "X-ray", "DX": "X-ray",
-              "MG": "mammography", "OP": "fundus", "OPT": "OCT",
+              "MG": "mammography", "OP": "photograph", "OPT": "OCT",
               "SM": "histology", "ES": "endoscopy", "XC": "photograph"}  # fmt: skip
 """Modality as DICOM headers name it -> as words do."""
 

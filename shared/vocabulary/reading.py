@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -23,6 +23,8 @@ class Reading:
     """Of them, the parts that say what alone is wanted: `liver only`."""
     left_out: tuple[str, ...]
     """Parts that say what is to be left out: `without the vessels`, `normal ignored`."""
+    denied: frozenset[str]
+    """Concepts of tasks in parts that leave something out or deny it: `no contours`."""
     words: frozenset[str]
     """Words that no term takes, in lower case and singular."""
 
@@ -33,7 +35,7 @@ class Reading:
 @lru_cache(maxsize=4096)
 def read(text: str) -> Reading:
     """Of a request or of a description."""
-    wanted, left_out = _parts(text)
+    wanted, left_out, denied = _parts(text)
     joined = f" {BREAK} ".join(wanted)
     said: dict[str, dict[str, int]] = {}
     rest = joined
@@ -48,6 +50,7 @@ def read(text: str) -> Reading:
         text=joined,
         limited=tuple(part for part in wanted if any(concept == "only" for *_, concept in found("limit", part))),
         left_out=tuple(left_out),
+        denied=frozenset(concept for part in left_out + denied for *_, concept in found("task", part)),
         words=frozenset(singular(word) for word in re.findall(r"[a-z][a-z0-9]{3,}", rest.lower())),
     )
 
@@ -75,30 +78,41 @@ def singular(word: str) -> str:
     return word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
-def _parts(text: str) -> tuple[list[str], list[str]]:
-    """The parts of sentences that say what is wanted, and those that leave something out; others deny and go."""
+def special(concepts: Iterable[str]) -> set[str]:
+    """Concepts without those of which another is a part or a kind."""
+    some = set(concepts)
+    return {one for one in some if not any(other.startswith(f"{one}/") for other in some)}
+
+
+def _parts(text: str) -> tuple[list[str], list[str], list[str]]:
+    """The parts of sentences that say what is wanted, those that leave something out, and those that deny."""
     wanted: list[str] = []
     left_out: list[str] = []
-    for piece in re.split(r"[,;:.!?()\[\]\n]|\s[-–—>]+\s|->", text):
+    denied: list[str] = []
+    for piece in re.split(r"[,;:.!?()\[\]\n]|\s[-–—>]+\s|->|\s(?:but(?! not)|aber|sondern|mais|pero|sino)\s", text):
         for part in _before_exclusions(plain(piece)):
             limits = {concept for start, _, concept in found("limit", part) if concept == "ignored" or not start}
             if limits & {"ignored", "without"}:
                 left_out.append(part)
-            elif part and "no" not in limits:
-                wanted.append(part)
-    return wanted, left_out
+            elif part:
+                (denied if "no" in limits else wanted).append(part)
+    return wanted, left_out, denied
+
+
+_BOTH = re.compile(r"(?i:(?<![a-z0-9])(?:(?:with|mit|avec|con) \w+|yes|ja|oui|si|or|oder|ou)) $")
+"""Before a negation that is one of two sides: `with and without`, `yes or no`."""
 
 
 def _before_exclusions(part: str) -> list[str]:
-    """`liver without vessels` is two parts; `with and without tumours` is one."""
+    """`liver without vessels` is two parts, as is `triage no contours`; `with and without tumours` is one."""
+    needs = [start for start, _, concept in found("task", part) if concept not in ("tell", "find", "lesion")]
     cuts = [0]
-    for start, _, concept in found("limit", part):
-        before = part[:start].split()
-        if (
-            concept == "without"
-            and before
-            and before[-1].lower() not in ("and", "or", "und", "oder", "et", "ou", "y", "o")
-        ):
+    for start, end, concept in found("limit", part):
+        # Within a part, `no` denies what is to be done alone: patients may have `no fracture`.
+        cut = concept == "without" or (
+            concept == "no" and any(end < one and len(part[end:one].split()) < 2 for one in needs)
+        )
+        if start and cut and not _BOTH.search(part[:start]):
             cuts.append(start)
     return [part[start:end].strip() for start, end in zip(cuts, [*cuts[1:], None], strict=True)]
 
@@ -117,7 +131,7 @@ def vocabulary() -> Mapping[str, Mapping[str, re.Pattern[str]]]:
 
 
 def _pattern(term: str) -> str:
-    letters = re.escape(term).replace(r"\*", "[A-Za-z0-9]*").replace(r"\ ", " ")
+    letters = re.sub(r"(?<=\w) (?=[a-z]{3})", " ?", term).replace("*", "[A-Za-z0-9]*")
     return (
         rf"(?<![A-Za-z0-9])(?:{letters})(?![A-Za-z0-9])"
         if term.isupper()

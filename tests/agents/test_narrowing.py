@@ -42,6 +42,8 @@ SPOTS = ("basal cell carcinoma", "melanoma", "naevus", "seborrhoeic keratosis")
         ("mélanome contre nævus uniquement", SPOTS, {"melanoma", "naevus"}),
         ("is it a melanoma or just a harmless mole?", SPOTS, {"melanoma", "naevus"}),
         ("vertebrae L1 to L3 only", ("L1", "L2", "L3", "L4", "T1"), {"L1", "L2", "L3"}),
+        ("the spleen, other organs are not wanted", ORGANS, {"spleen"}),
+        ("cancer or not, but we have only few of malignant ones", CLASSES, set(CLASSES)),
         ("grades 0 and 1 only", ("0", "1", "2"), {"0", "1"}),
     ],
 )  # fmt: skip

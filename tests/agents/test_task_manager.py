@@ -51,6 +51,31 @@ def test_the_card_that_says_what_is_asked_is_taken(requirement: str, chosen: str
     assert all(item.reason for item in refused)
 
 
+OUTLINED = card("outlined", "Ultrasound stills of the spleen with label maps of every cyst.")
+LABELLED = card("labelled", "Ultrasound stills of the spleen: cyst present or absent, taken from the signed report.")
+LISTED = card("listed", "Ultrasound stills of the spleen. Haematoma, abscess, cyst.")
+PICTURES = card("pictures", "Colour photographs of moles, taken on Tuesdays: benign or malignant.")
+
+
+@pytest.mark.parametrize(
+    ("requirement", "cards", "chosen"),
+    [
+        ("Spleen ultrasound: are there cysts? Nobody needs outlines.", (OUTLINED, LABELLED), LABELLED),
+        ("Spleen ultrasound, cysts, pls no contours", (OUTLINED, LABELLED), LABELLED),
+        ("Cysts of the spleen on ultrasound, pixelwise", (OUTLINED, LABELLED), OUTLINED),
+        ("Cysts of the spleen on ultrasound, pixelwise", (LABELLED, LISTED), None),
+        ("Tell abscess from cyst on spleen ultrasound", (OUTLINED, LISTED), LISTED),
+        ("Write the report of a spleen ultrasound", (OUTLINED, LABELLED), None),
+        ("Tell from a photo which dressings leak. We take them on Tuesdays.", (PICTURES,), None),
+        ("Our porter likes photographs", (PICTURES,), None),
+    ],
+)
+def test_what_is_to_be_done_settles_which_card(
+    requirement: str, cards: tuple[DataCard, ...], chosen: DataCard | None
+) -> None:
+    assert choose(requirement, cards, {})[0] == chosen
+
+
 ASKED = json.loads(files("m3bench").joinpath("requests.json").read_text(encoding="utf-8"))
 SETS = requests.sets()
 BENCHMARK, CROWD = SETS["benchmark, 14 cards"].cards, SETS["benchmark, 73 cards"].cards
@@ -58,12 +83,25 @@ BENCHMARK, CROWD = SETS["benchmark, 14 cards"].cards, SETS["benchmark, 73 cards"
 
 @pytest.mark.parametrize(
     ("name", "right", "wrong"),
-    [("benchmark, 14 cards", 67, 0), ("benchmark, 73 cards", 55, 2), ("others", 28, 0), ("held-first", 14, 0)],
+    [("benchmark, 14 cards", 67, 0), ("benchmark, 73 cards", 57, 1), ("others", 29, 0), ("held-first", 18, 0)],
 )
 def test_a_card_is_taken_where_words_settle_it_and_a_person_asked_where_not(name: str, right: int, wrong: int) -> None:
     found = SETS[name].outcomes()
     assert found["wrong"] <= wrong and found["right"] >= right, found
     assert SETS[name].misread() == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "Tell us from a photo who should see the dietician",
+        "Our slides for the Monday talk should look nicer",
+        "Which of our people will be late? The night nurse takes a photo every week.",
+    ],
+)
+def test_everyday_words_take_no_card(request_: str) -> None:
+    for one in SETS.values():
+        assert choose(request_, one.cards, {})[0] is None
 
 
 @pytest.mark.parametrize("name", ["CT-RATE", "BrainGenome", "IU-Xray"])

@@ -29,6 +29,11 @@ TERMS = Path(shared.vocabulary.__file__).with_name("terms.yaml")
         ("tell us more", "modality", set()),
         ("thyroid US", "modality", {"ultrasound"}),
         ("kneeMRI", "modality", {"MRI"}),
+        ("volumes painted pixelwise", "task", {"mark"}),
+        ("photographs of the fundus", "modality", {"photograph"}),
+        ("the optic disc", "anatomy", {"eye/retina/optic disc"}),
+        ("labels were taken from the signed reports", "task", {"source"}),
+        ("goitre is there or is not there", "task", {"tell"}),
     ],
 )
 def test_terms_are_found(text: str, kind: str, concepts: set[str]) -> None:
@@ -41,6 +46,28 @@ def test_what_is_not_wanted_does_not_count() -> None:
     assert seen.concepts("finding") == set()
     assert seen.left_out == ("no tumours needed", "without cysts")
     assert read("pneumonia, no pneumonia").concepts("finding") == {"infection/pneumonia"}
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "denied"),
+    [
+        ("aneurysm y/n, pls no outlines", "aneurysm y n | pls", {"mark"}),
+        ("Elbow fractures and no manual contours please", "Elbow fractures and", {"mark"}),
+        ("Nobody on the ward needs it; no one needs masks of the spleen", "Nobody on the ward needs it", {"mark"}),
+        ("Segment the spleen but no report", "Segment the spleen", {"text"}),
+        ("Gallensteine ja oder nein, wir brauchen keine Konturen", "Gallensteine ja oder nein | wir", {"mark"}),
+        ("pas de contours, la fracture seulement", "la fracture seulement", {"mark"}),
+        ("There is no segmentation of the spleen yet", "There is no segmentation of the spleen yet", set()),
+        ("sort hips with no fracture from others", "sort hips with no fracture from others", set()),
+        ("stones yes/no classification", "stones yes no classification", set()),
+        ("with and without masks", "with and without masks", set()),
+    ],
+)
+def test_a_task_that_is_denied_is_told_from_one_that_is_wanted(text: str, left: str, denied: set[str]) -> None:
+    seen = read(text)
+    assert seen.text == left
+    assert seen.denied == denied
+    assert not denied & seen.concepts("task")
 
 
 def test_a_card_covers_a_whole_or_a_part_partly_and_another_part_not_at_all() -> None:
