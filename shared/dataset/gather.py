@@ -76,9 +76,12 @@ class Account:
     """Reason, with its remedy -> files, rows or keys of cases."""
     conflicts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    dropped: dict[str, str] = field(default_factory=dict)
+    """Keys of cases that the rules leave out themselves -> why; nothing else is said of them."""
 
     def leave(self, reason: str, *names: str) -> None:
-        self.left_out[reason] += names
+        if kept := [name for name in names if name not in self.dropped]:
+            self.left_out[reason] += kept
 
 
 def compiled(texts: Iterable[str], where: str) -> tuple[Compiled, ...]:
@@ -96,7 +99,7 @@ def joined(text: str) -> str:
 
 def unused(rules: Rules, listing: Listing, account: Account) -> list[str]:
     """Image files that `exclude` does not name; the others are accounted for."""
-    excluded = [(compiled([one.files], "exclude")[0], one.reason) for one in rules.exclude]
+    excluded = [(compiled([one.files], "exclude")[0], one.reason) for one in rules.exclude if one.files]
     if not excluded:
         return listing.images
     kept = []

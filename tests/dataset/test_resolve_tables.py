@@ -66,6 +66,22 @@ def test_classes_are_renamed_left_out_and_missed(four: Path) -> None:
     assert set(labels(only)) == {"002.png", "003.png"} and "one class" in only.coverage.problems[-1]
 
 
+def test_cases_that_a_column_excludes_are_left_out_for_that_reason_only(four: Path) -> None:
+    exclude = [{"source": {"table": "t", "column": "Quality"}, "values": ["POOR", "0"], "reason": "quality is poor"}]
+    done = table(four, "id,label,quality\n1,a,good\n2,,poor\n3,b,\n4,b,fair\n4,b,0.0\n", exclude=exclude)
+    assert labels(done) == {"001.png": "a", "003.png": "b"}
+    assert done.left_out == {"excluded by the rules: quality is poor": ["002.png", "004.png"]}
+    both = table(
+        four, "id,label,quality\n1,a,good\n2,b,poor\n3,b,good\n", exclude=exclude, leave_out={"002.png": "dark"}
+    )
+    assert both.left_out["handed back: dark"] == ["002.png"]
+    for wrong in ({"files": "*", "values": ["1"]}, {"source": exclude[0]["source"]}, {}):
+        with pytest.raises(ValueError, match="needs either"):
+            table(four, "id,label\n1,a\n", exclude=[{"reason": "x", **wrong}])
+    with pytest.raises(RulesError, match="no column 'Quality'"):
+        table(four, "id,label\n1,a\n", exclude=exclude)
+
+
 def test_two_labels_of_one_case_are_a_conflict(four: Path) -> None:
     done = table(four, "id,label\n1,a\n001,b\n2,b\n2,b\n3,A\n")
     # `001` is the image's own name, so `1` means another one.
