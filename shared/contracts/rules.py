@@ -34,7 +34,7 @@ class Table(Contract):
 
     file: Pattern
     sheet: str | None = None
-    """Of an Excel file; the first when empty."""
+    """Of an Excel file; the first when empty. With a field (`{side}`) all that fit, and the field is a column."""
     key: str | None = None
     """Column that names the case, or several as `{patient}/{side}`; None where `file` has fields, which join it."""
     names: str = "auto"

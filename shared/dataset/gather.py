@@ -9,7 +9,7 @@ from pathlib import Path
 from shared.contracts.cases import Part
 from shared.contracts.rules import Images, Rules
 from shared.dataset import patterns
-from shared.dataset.by_headers import HEADER, by_series, with_headers
+from shared.dataset.by_headers import HEADER, by_series, with_headers, without_no_images
 from shared.dataset.cells import nearest
 from shared.dataset.inside import Taken, images_in, inner_fields
 from shared.dataset.keys import Named
@@ -146,6 +146,8 @@ def gather(rules: Rules, root: Path, files: Sequence[str], marks: Collection[str
         shown = " and ".join(entry.channel or f"entry {place}" for place, entry in enumerate(rules.images, 1))
         account.conflicts.append(f"{len(twice)} files are taken by several entries of `images` ({shown}): {twice[0]}")
     groups = by_series(rules, root, taken[0], account) if rules.case == "series" else _groups(rules, channels, taken)
+    if rules.case in ("series", "folder"):
+        groups = without_no_images(root, groups, account)
     cases = [_case(rules, key, members, account) for key, members in groups.items()]
     return sorted(_unique([case for case in cases if case is not None]), key=lambda case: natural_key(case.key))
 

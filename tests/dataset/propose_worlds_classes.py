@@ -1,6 +1,5 @@
 """Worlds of classification: where classes stand in the datasets that people publish."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -240,51 +239,7 @@ def findings_beside(root: Path) -> None:
         save_json(path.with_suffix(".json"), {"Patient": {"Nummer": f"N-{number % 12}"}, "Befund": found})
 
 
-def refused_by_columns(root: Path) -> None:
-    """Two columns say of five pictures that they are not to be used; one of a class keeps its `poor`."""
-    rows = []
-    for number in range(30):
-        picture(root / "oct" / f"e{number:03d}.png")
-        rows.append({"image": f"e{number:03d}", "patient_id": number // 2, "outcome": ("good", "poor")[number // 2 % 2],
-                     "quality": "ungradable" if number in (3, 4, 20) else "fair" if number % 3 else "excellent",
-                     "exclude": int(number in (4, 11, 12))})  # fmt: skip
-    table(root / "readings.csv", rows)
-
-
-def a_table_a_side(root: Path, folders: bool = False, paths: bool = False) -> None:
-    """train.csv, valid.csv and test.csv with the same columns; pictures together or in a folder for each side."""
-    for side, first, last in (("train", 0, 16), ("valid", 16, 20), ("test", 20, 28)):
-        rows = []
-        for number in range(first, last):
-            folder = f"{side}/" if folders else "images/"
-            picture(root / f"{folder}p{number // 2:03d}_{number % 2}.png")
-            named = (
-                f"Films-v1/{folder}p{number // 2:03d}_{number % 2}.png" if paths else f"p{number // 2:03d}_{number % 2}"
-            )
-            rows.append({"Path": named, "Sex": "FM"[number % 2], "Finding": ("Edema", "none")[number // 2 % 2]})
-        table(root / f"{side}.csv", rows)
-
-
 WORLDS = {
-    "pictures that columns refuse": World(
-        refused_by_columns, "diagnosis", 25, 15, {"target": "outcome"}, counts={"good": 13, "poor": 12}
-    ),
-    "a table a side": World(
-        a_table_a_side, "diagnosis", 28, 14, splits={"train": 16, "val": 4, "test": 8}, names=("Edema", "none")
-    ),
-    "a table and a folder a side": World(
-        partial(a_table_a_side, folders=True), "diagnosis", 28, 14, splits={"train": 16, "val": 4, "test": 8}
-    ),
-    "a table of paths a side": World(
-        partial(a_table_a_side, paths=True), "diagnosis", 28, 14, splits={"train": 16, "val": 4, "test": 8}
-    ),
-    "a table of paths and a folder a side": World(
-        partial(a_table_a_side, folders=True, paths=True),
-        "diagnosis",
-        28,
-        14,
-        splits={"train": 16, "val": 4, "test": 8},
-    ),
     "descriptions": World(descriptions, "diagnosis", 24, 13, counts={"benign": 12, "malignant": 12}),
     "findings beside": World(findings_beside, "diagnosis", 24, 12, key="label", choices=3),
     "class folders": World(

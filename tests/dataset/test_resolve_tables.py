@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 from resolve_files import carried_out, dicom, files, picture, text, volume
 
@@ -295,3 +296,22 @@ def test_patients_that_are_not_known_are_left_out(four: Path) -> None:
     done = table(four, "id,label,who\n1,a,P1\n2,b,p1\n3,a,\n4,b,P2\n", patient={"table": "t", "column": "who"})
     assert [case.patient for case in done.cases] == ["P1", "P1", "P2"] and list(files(done))[-1] == "004.png"
     assert any("without a patient" in reason for reason in done.left_out)
+
+
+def test_sheets_of_a_workbook_are_one_table(four: Path) -> None:
+    book = openpyxl.Workbook()
+    for side, rows in (("train", [("1", "a"), ("2", "b")]), ("test", [("3", "a"), ("4", "c")]), ("notes", [])):
+        sheet = book.create_sheet(f"{side}_2020")
+        for row in (("id", "label"), *rows):
+            sheet.append(row)
+    book.save(four / "t.xlsx")
+    rules: dict[str, Any] = {
+        "images": "{n}.png",
+        "label": {"source": {"table": "t", "column": "label"}},
+        "split": {"source": {"table": "t", "column": "side"}, "train": ["train"], "test": ["test"]},
+    }
+    done = carried_out(four, tables={"t": {"file": "t.xlsx", "sheet": "{side}_2020", "key": "id"}}, **rules)
+    assert labels(done) == {"001.png": "a", "002.png": "b", "003.png": "a", "004.png": "c"}
+    assert done.coverage.splits == {"test": 2, "train": 2}
+    with pytest.raises(RulesError, match="no sheet '{side}_2021'"):
+        carried_out(four, tables={"t": {"file": "t.xlsx", "sheet": "{side}_2021", "key": "id"}}, **rules)

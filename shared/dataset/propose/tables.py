@@ -26,8 +26,9 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
     if look.pattern and records is None:
         return None
     file = records.file if records else _by_side(draft, look, files_of(look))
+    sheet = sheets_of(look)
     for name, one in draft.tables.items():
-        if one.file == file and one.sheet == look.sheet:
+        if one.file == file and one.sheet == sheet:
             return draft, name
     name = slug(look.name, "table")
     while name in draft.tables:
@@ -35,18 +36,18 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
     if records:
         return draft.change(tables={**draft.tables, name: records}), name
     if (several := rows_of_views(draft, look)) is not None:
-        table = Table(file=file, sheet=look.sheet, key=several[1], names="path")
+        table = Table(file=file, sheet=sheet, key=several[1], names="path")
         return several[0].change(tables={**draft.tables, name: table}), name
     if look.key and look.more:
-        table = Table(file=file, sheet=look.sheet, key="\n".join(map(braces, (look.key, *look.more))), names="path")
+        table = Table(file=file, sheet=sheet, key="\n".join(map(braces, (look.key, *look.more))), names="path")
         return draft.change(tables={**draft.tables, name: table}), name
     if look.key and look.share >= _ENOUGH:
         key, by = _finest(look, len(survey.units.files) / max(1, survey.units.total))
         draft, names = _named(draft, look, key, by)
-        table = Table(file=file, sheet=look.sheet, key=key, names=names)
+        table = Table(file=file, sheet=sheet, key=key, names=names)
         return draft.change(tables={**draft.tables, name: table}), name
     if (column := path_column(look)) is not None:
-        table = Table(file=file, sheet=look.sheet, key=column, names="path")
+        table = Table(file=file, sheet=sheet, key=column, names="path")
         return draft.change(tables={**draft.tables, name: table}), name
     if (subject := _one_each(draft, survey, look)) is not None:
         return draft.change(tables={**draft.tables, name: subject}), name
@@ -58,7 +59,7 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
     if inner is None:
         return None
     draft, first = inner
-    table = Table(file=file, sheet=look.sheet, key=key, names=f"{first}.{theirs}")
+    table = Table(file=file, sheet=sheet, key=key, names=f"{first}.{theirs}")
     return draft.change(tables={**draft.tables, name: table}), name
 
 
@@ -119,17 +120,25 @@ def files_of(look: TableLook) -> str:
     split = [file.split("/") for file in files]
     if len({len(parts) for parts in split}) > 1:
         return literal(look.file)
-    made = []
+    made: list[str] = []
     for column in zip(*split, strict=True):
-        if len(set(column)) == 1:
-            made.append(literal(column[0]))
-            continue
-        head, tail = shared_ends(column)
-        field = "side" if not any("{side}" in part for part in made) else f"side{len(made)}"
-        # An empty middle, as in `a.csv` and `a_2.csv`, is no field.
-        whole = any(len(name) <= len(head) + len(tail) for name in column)
-        made.append("*" if whole else f"{literal(head)}{{{field}}}{literal(tail)}")
+        sides = sum("{side" in part for part in made)
+        made.append(_differing(column, f"side{sides or ''}"))
     return "/".join(made)
+
+
+def sheets_of(look: TableLook) -> str | None:
+    """The sheet of a table, or a pattern of its sheets, in which what differs is `{side}`."""
+    return _differing((look.sheet, *look.sheets)) if look.sheet and look.sheets else look.sheet
+
+
+def _differing(names: Sequence[str], field: str = "side") -> str:
+    """A pattern of names, in which what differs is a field; none where one has nothing of its own, as in `a`, `a_2`."""
+    if len(set(names)) == 1:
+        return literal(names[0])
+    head, tail = shared_ends(names)
+    whole = any(len(name) <= len(head) + len(tail) for name in names)
+    return "*" if whole else f"{literal(head)}{braces(field)}{literal(tail)}"
 
 
 def shared_ends(names: Sequence[str]) -> tuple[str, str]:
