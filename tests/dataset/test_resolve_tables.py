@@ -313,5 +313,5 @@ def test_sheets_of_a_workbook_are_one_table(four: Path) -> None:
     done = carried_out(four, tables={"t": {"file": "t.xlsx", "sheet": "{side}_2020", "key": "id"}}, **rules)
     assert labels(done) == {"001.png": "a", "002.png": "b", "003.png": "a", "004.png": "c"}
     assert done.coverage.splits == {"test": 2, "train": 2}
-    with pytest.raises(RulesError, match="no sheet '{side}_2021'"):
+    with pytest.raises(RulesError, match="no sheet"):
         carried_out(four, tables={"t": {"file": "t.xlsx", "sheet": "{side}_2021", "key": "id"}}, **rules)
