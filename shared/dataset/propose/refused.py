@@ -1,27 +1,32 @@
-"""Images that a table itself says are not to be used: `exclude` yes, `usable` no, `quality` non-diagnostic."""
+"""Images that are not to be used by a column of a table: since it says so itself (`exclude` yes, `quality`
+non-diagnostic), or since the request wants others (`frontal views`, `C-views are not wanted`)."""
 
 from shared.contracts.rules import Excluded, Source
+from shared.dataset.column_looks import ColumnLook
 from shared.dataset.propose.draft import Draft
+from shared.dataset.propose.meant import chosen
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import cell_of, look_at
+from shared.dataset.splits import split_of
 from shared.dataset.survey import Survey
-from shared.dataset.words import refused
+from shared.dataset.words import label_likeness, refused, says_nothing
 
 _MOST = 0.5
-"""Share of the images from which on a column is understood wrongly."""
+"""Share of the images from which on a column that refuses them is understood wrongly."""
+_FEWEST = 0.1
+"""Share of the images that a request means at the least."""
 
 
-def with_refused(draft: Draft, survey: Survey) -> Draft:
-    """The draft without images whose rows say so plainly, in a column that tells nothing else of a case."""
+def with_refused(draft: Draft, survey: Survey, target: str) -> Draft:
+    """The draft without them. Columns of class, split and patient refuse nothing."""
     look = look_at(draft)
     for table in survey.tables:
         for column in table.columns if table.key is not None else ():
-            values = refused(column.name, column.values)
+            values, most = refused(column.name, column.values), _MOST
             if not values:
-                continue
-            held = look.of(cell_of(survey, table, column.name))
-            hit = sum(value in values for value in held)
-            if not 0 < hit < _MOST * len(held):
+                values, most = _unasked(column, target), 1 - _FEWEST
+            held = look.of(cell_of(survey, table, column.name)) if values else []
+            if not 0 < sum(value in values for value in held) < most * len(held):
                 continue
             made = with_table(draft, survey, table)
             if made is None or made[0].case != draft.case or (made[1], column.name) in _targets(made[0]):
@@ -29,8 +34,18 @@ def with_refused(draft: Draft, survey: Survey) -> Draft:
             source = Source(table=made[1], column=column.name)
             said = f"{column.name} in {table.said} is {' or '.join(values)}"
             exclude = (*draft.exclude, Excluded(source=source, values=values, reason=said))
-            draft = made[0].change(exclude=exclude).said("exclude", f"left out is what {said}")
+            words = "; ".join(filter(None, (draft.says.get("exclude"), f"left out where {said}")))
+            draft = made[0].change(exclude=exclude).said("exclude", words)
     return draft
+
+
+def _unasked(column: ColumnLook, target: str) -> tuple[str, ...]:
+    """Values of a column of how images were taken that the request does not mean."""
+    # What stands beside `normal` is a class, and beside `train` a side.
+    if label_likeness(column.name) > 0.1 or any(split_of(value) or says_nothing(value) for value in column.values):
+        return ()
+    kept = chosen(target, tuple(column.values))
+    return tuple(value for value in column.values if value not in kept) if kept else ()
 
 
 def _targets(draft: Draft) -> set[tuple[str | None, str | None]]:

@@ -140,7 +140,8 @@ def _completed(draft: Draft, seen: Survey, asked: Asked) -> list[Draft]:
     taken |= {"label"} if draft.label and draft.label.source and draft.label.source.field else set()
     if draft.split and draft.split.source.field:
         taken.add(draft.split.source.field)
-    return [with_refused(one, seen) for one in with_patient(draft, seen, taken, asked.answers.get("patient"))]
+    made = with_patient(draft, seen, taken, asked.answers.get("patient"))
+    return [with_refused(one, seen, asked.target) for one in made]
 
 
 def attempt(draft: Draft, seen: Survey, listing: Listing) -> Tried | None:
