@@ -54,7 +54,10 @@ class RequestSet:
 
 
 def sets() -> dict[str, RequestSet]:
-    """`held-first` are the 1st, 3rd, 5th ... of the held-out requests; `held-second`, for a last figure, the others."""
+    """`held-first` are the 1st, 3rd, 5th ... of the held-out requests; `held-second`, for a last figure, the others.
+
+    `held-third` are requests and cards of another hand.
+    """
     asked = json.loads(files("m3bench").joinpath("requests.json").read_text(encoding="utf-8"))
     bench = [(one["text"], task["card"]) for task in asked["tasks"].values() for one in task["requests"]]
     few = tuple(parse_card(path.read_text(encoding="utf-8"))[0] for path in bench_cards.paths())
@@ -65,6 +68,7 @@ def sets() -> dict[str, RequestSet]:
         "others": _read("requests.json", slice(None)),
         "held-first": _read("requests_held.json", slice(0, None, 2)),
         "held-second": _read("requests_held.json", slice(1, None, 2)),
+        "held-third": _read("requests_held_third.json", slice(None)),
     }
 
 
