@@ -18,7 +18,8 @@ MAX_BYTES = 1 << 30
 _LABELS = ("label", "name", "type", "section", "key", "nlmcategory")
 """Attributes that say which of several equal elements one is."""
 _LETTER, _CAPITAL = r"[^\W\d_]", r"[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]"
-_HEADING = re.compile(rf"^[ \t>*#]{{0,4}}({_LETTER}(?:{_LETTER}|[ '/&()-]){{1,48}}?)[ \t]*\**[:：]\**[ \t]*(.*)$")
+_IN_HEADING = rf"(?:{_LETTER}|[ '/&()-]|\.(?=[-:]))"
+_HEADING = re.compile(rf"^[ \t>*#]{{0,4}}({_LETTER}{_IN_HEADING}{{1,48}}?)[ \t]*\**[:：]\**[ \t]*(.*)$")
 _ALONE = re.compile(rf"^[ \t>*#]{{0,4}}({_CAPITAL}(?:{_CAPITAL}|[ '/&()-]){{2,48}})\**[ \t]*$")
 _INLINE = re.compile(rf"(?<=[.:;!?\w)])[ \t]+({_CAPITAL}(?:{_CAPITAL}|[ '/&()-]){{3,40}}:)")
 """A heading in capitals within a line: tables often lose line breaks."""

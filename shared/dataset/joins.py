@@ -113,7 +113,7 @@ def _join(
     table: TableLook, names: dict[str, set[str]], sample: Sequence[Unit], keyed: Sequence[dict[str, str]]
 ) -> None:
     """Chooses the column that names most images."""
-    best: tuple[float, float, str, str] = (0.0, -1.0, "", "")
+    best: tuple[float, bool, float, str, str] = (0.0, False, -1.0, "", "")
     every = set().union(*names.values())
     for column in [one.name for one in table.columns]:
         cells = list({row[column] for row in table.rows if row[column]})
@@ -134,10 +134,11 @@ def _join(
             if matched < 0.9 and share * len(sample) > 2 * matched * len(keys) and _counts(cells, len(table.rows)):
                 continue  # a number of rows, which the numbers of a few folders are among
         table.column(column).names_files, table.column(column).by = share, by
-        # A row number names some images by chance, but not as many rows; then what tells rows apart best.
-        told = (round(share * (1 + matched), 2), len(keys) / max(1, len(table.rows)))
-        best = (*told, column, by) if told > best[:2] else best
-    _, _, column, by = best
+        # A row number names some images by chance, but not as many rows; then whole names before numbers in them, and
+        # what tells rows apart best.
+        told = (round(share * (1 + matched), 2), not by.startswith("field"), len(keys) / max(1, len(table.rows)))
+        best = (*told, column, by) if told > best[:3] else best
+    *_, column, by = best
     share = table.column(column).names_files if column else 0.0
     if share < 0.02:
         return

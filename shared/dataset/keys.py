@@ -255,10 +255,10 @@ class _BareIndex:
 
 
 def woven(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, set[int]]:
-    """Keys made of several names of a path in order, the last one among them: `A_7_T1` of `A/7/scans/T1.nii.gz`. Key ->
-    numbers of the paths that it fits."""
+    """Keys made of several names of a path in order, the last one or its beginning among them: `A_7_T1` of
+    `A/7/scans/T1.nii.gz` and of `A/7/T1_256_256.png`. Key -> numbers of the paths that it fits."""
     split = [(number, same(text).split("/")) for number, texts in paths.items() for text in texts]
-    lasts = {names[-1] for _, names in split}
+    lasts = {one for _, names in split for one in _beginnings(names[-1])}
     wanted: dict[str, list[str]] = defaultdict(list)
     ends: set[str] = set()
     for key in keys:
@@ -269,12 +269,18 @@ def woven(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, 
             ends.update(parts)
     found: dict[str, set[int]] = {}
     for number, names in split if wanted else ():
-        made = {names[-1]} & ends
+        last = set(_beginnings(names[-1]))
+        made = last & ends
         for folder in reversed(names[:-1]):
             made |= {longer for one in made if (longer := f"{folder}_{one}") in ends}
-        for key in (key for form in made - {names[-1]} for key in wanted.get(form, ())):
+        for key in (key for form in made - last for key in wanted.get(form, ())):
             found.setdefault(key, set()).add(number)
     return found
+
+
+def _beginnings(name: str) -> list[str]:
+    """The name, and what stands before each `_` of it."""
+    return [name, *(name[: mark.start()] for mark in re.finditer("_", name))]
 
 
 def _base(path: str) -> str:

@@ -20,6 +20,7 @@ MOST_TABLES = 20
 _MOST_BYTES = 64 << 20
 _RECORDS = 4000
 """Files of one record each that are read."""
+_UNNAMED = re.compile(r"column_\d+")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 
 
@@ -190,11 +191,15 @@ def _parts(one: TableLook, other: TableLook) -> bool:
     """Whether two are parts of one table: nearly the same columns, and names that differ in the split or the folder."""
     if one.pattern is not None or other.pattern is not None or min(len(one.columns), len(other.columns)) < 2:
         return False
-    ours, theirs = ({column.name for column in table.columns} for table in (one, other))
+    ours, theirs = (
+        {column.name for column in table.columns if not _UNNAMED.fullmatch(column.name)} for table in (one, other)
+    )
     if other.file != one.file and (one.sheets or one.sheet != other.sheet):
         return False
     names = [f"{table.file.rpartition('/')[2]} {table.sheet or ''}".lower() for table in (one, other)]
-    words = [[word for word in re.split(r"[\W_\d]+", name) if word and not split_of(word)] for name in names]
+    words = [[word for word in re.split(r"[\W_\d]+", name) if word] for name in names]
+    if all(any(map(split_of, some)) for some in words):  # as in `a. Training labels.csv`
+        words = [[word for word in some if len(word) > 1 and not split_of(word)] for some in words]
     return words[0] == words[1] and len(ours & theirs) >= 0.8 * len(ours | theirs)
 
 

@@ -73,8 +73,8 @@ _OUTCOMES = frozenset(_OUTCOME_WORDS.split())
 
 _UNSURE = re.compile(
     r"\b(?:excluded?|indetermin\w*|undetermin\w*|unknown|unclear|uncertain|unsure|equivocal|ungradable|unclassified"
-    r"|not (?:available|applicable|assessable|evaluable|determined|classified|labell?ed)|unklar|unbekannt|fraglich"
-    r"|inconnue?|indeterminado|desconocid[oa])\b", re.I)  # fmt: skip
+    r"|not (?:available|applicable|assessable|evaluable|determined|classified|labell?ed)|to ?do|tbd|pending"
+    r"|unklar|unbekannt|fraglich|inconnue?|indeterminado|desconocid[oa])\b", re.I)  # fmt: skip
 
 
 _REFUSED = re.compile(
@@ -202,7 +202,7 @@ _QUALITY_WORDS = """
 _BESIDE_WORDS = """
     control check assurance grade grading rating score level result category class label technical diagnostic
     image scan file case photo picture film serie sery series study exam frame is was be to from in for the of at do
-    this reason final overall analysis dataset bild aufnahme imagen status remark comment note flag
+    this reason final overall analysis dataset bild aufnahme imagen
 """
 _OUT, _FIT, _QUALITY = (frozenset(one.split()) for one in (_OUT_WORDS, _FIT_WORDS, _QUALITY_WORDS))
 _ONLY_OF_QUALITY = frozenset(
@@ -211,9 +211,8 @@ _ONLY_OF_QUALITY = frozenset(
 """Words that speak of use beside one of quality only: alone they may be an outcome."""
 _BESIDE = frozenset(_BESIDE_WORDS.split())
 """Words that change nothing of what a header says of use."""
-_REMARKS = frozenset(
-    ("status", "remark", "comment", "note", "flag", "bemerkung", "kommentar", "remarque", "observacion")
-)
+_REMARK_WORDS = "status remark comment note flag bemerkung kommentar remarque observacion estado etat stato zustand"
+_REMARKS = frozenset(_REMARK_WORDS.split())
 _FIT_FOR = "usable|diagnostic|grade?able|assessable|evaluable|readable|interpretable"
 _NOT_USED = re.compile(
     r"(?<!not )(?<!non )(?<!nicht )\b(?:exclu(?:ded?|sion|id[ao]|s)?|reject(?:ed)?|discard(?:ed)?|invalid"
@@ -231,13 +230,12 @@ _MOST_SAID = 12
 def _of_use(header: str) -> str:
     """What a header says of the use of images: `out`, `fit`, `quality`, `remark`, or nothing."""
     said = set(_plain(unicodedata.normalize("NFKD", header).encode("ascii", "ignore").decode()))
-    own = said - _BESIDE - _QUALITY - {"not", "non"}
+    own = said - _BESIDE - _QUALITY - _REMARKS - {"not", "non"}
+    own -= {word for word in own if said & _QUALITY and (word in ACQUISITION or word.isdecimal())}  # `qc_t1w`
     turned = bool(said & {"not", "non"})
     if own and own <= _OUT | _FIT and (said & _QUALITY or not own <= _ONLY_OF_QUALITY):
         return "out" if (own <= _OUT) != turned else "fit" if own <= _FIT or turned else ""
-    if own:
-        return "remark" if said <= _REMARKS else ""
-    return "quality" if said & _QUALITY else "remark" if said & _REMARKS else ""
+    return "" if own else "quality" if said & _QUALITY else "remark" if said & _REMARKS else ""
 
 
 def refused(header: str, values: Iterable[str]) -> tuple[str, ...]:

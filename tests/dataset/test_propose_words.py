@@ -48,6 +48,8 @@ def test_headers_of_classes_outrank_others() -> None:
         ("QC_pass", ("1.0", "0.0"), ("0.0",)),
         ("exclusion_reason", ("motion", "wrong body part"), ("motion", "wrong body part")),
         ("status", ("included", "excluded"), ("excluded",)),
+        ("Estado", ("Validado", "No valorable"), ("No valorable",)),
+        ("qc_t1w", ("pass", "fail"), ("fail",)),
         ("Bildqualität", ("gut", "schlecht"), ("schlecht",)),
         # These do not say so plainly.
         ("qc", ("0", "1"), ()),

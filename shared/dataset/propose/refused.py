@@ -2,14 +2,12 @@
 non-diagnostic), or since the request wants others (`frontal views`, `C-views are not wanted`)."""
 
 from shared.contracts.rules import Excluded, Source
-from shared.dataset.column_looks import ColumnLook
 from shared.dataset.propose.draft import Draft
-from shared.dataset.propose.meant import chosen
+from shared.dataset.propose.meant import unasked
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import cell_of, look_at
-from shared.dataset.splits import split_of
 from shared.dataset.survey import Survey
-from shared.dataset.words import label_likeness, refused, says_nothing
+from shared.dataset.words import refused
 
 _MOST = 0.5
 """Share of the images from which on a column that refuses them is understood wrongly."""
@@ -24,7 +22,7 @@ def with_refused(draft: Draft, survey: Survey, target: str) -> Draft:
         for column in table.columns if table.key is not None else ():
             values, most = refused(column.name, column.values), _MOST
             if not values:
-                values, most = _unasked(column, target), 1 - _FEWEST
+                values, most = unasked(column.name, tuple(column.values), target), 1 - _FEWEST
             held = look.of(cell_of(survey, table, column.name)) if values else []
             if not 0 < sum(value in values for value in held) < most * len(held):
                 continue
@@ -37,15 +35,6 @@ def with_refused(draft: Draft, survey: Survey, target: str) -> Draft:
             words = "; ".join(filter(None, (draft.says.get("exclude"), f"left out where {said}")))
             draft = made[0].change(exclude=exclude).said("exclude", words)
     return draft
-
-
-def _unasked(column: ColumnLook, target: str) -> tuple[str, ...]:
-    """Values of a column of how images were taken that the request does not mean."""
-    # What stands beside `normal` is a class, and beside `train` a side.
-    if label_likeness(column.name) > 0.1 or any(split_of(value) or says_nothing(value) for value in column.values):
-        return ()
-    kept = chosen(target, tuple(column.values))
-    return tuple(value for value in column.values if value not in kept) if kept else ()
 
 
 def _targets(draft: Draft) -> set[tuple[str | None, str | None]]:

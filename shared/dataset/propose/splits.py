@@ -56,14 +56,15 @@ def _by_files(draft: Draft, survey: Survey) -> Draft | None:
     for look in survey.tables:
         parts = (look.sheet or "", *look.sheets) if look.sheets else (look.file, *look.also)
         pattern = sheets_of(look) if look.sheets else files_of(look)
-        if look.key is None or look.share < _ENOUGH or pattern is None or "{side}" not in pattern:
+        if look.key is None or look.share < _ENOUGH or not pattern or "{side}" not in pattern:
             continue
         read = compile(pattern)
-        values = [(read.match(part) or {}).get("side") for part in parts]
-        made = with_table(draft, survey, look)
-        if made is None or not all(value and split_of(value) for value in values):
+        told = {field: [(read.match(part) or {}).get(field) for part in parts] for field in read.fields}
+        field = next((one for one, values in told.items() if all(value and split_of(value) for value in values)), None)
+        made = with_table(draft, survey, look) if field else None
+        if made is None or field is None:
             continue
-        rule = _rule(values, Source(table=made[1], column="side"))
+        rule = _rule(told[field], Source(table=made[1], column=field))
         if rule:
             said = f"the split is told by {' and '.join(parts)}" + f" of {look.file}" * bool(look.sheets)
             return made[0].change(split=rule).said("split", said)

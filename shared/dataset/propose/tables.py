@@ -1,8 +1,8 @@
 """Tables of the survey as tables of rules: their key, and chains over another table."""
 
 import re
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Mapping, Sequence
+from itertools import count, takewhile
 
 from shared.contracts.rules import Source, Table
 from shared.dataset.joins import TableLook, plain
@@ -101,15 +101,24 @@ def _by_side(draft: Draft, look: TableLook, file: str) -> str:
     names, so that `train.json` tells of those in `train`."""
     if "{side}" not in file:
         return file
-    sides = {(compile(file).match(one) or {}).get("side", "").lower() for one in (look.file, *look.also)}
+    read = [compile(file).match(one) or {} for one in (look.file, *look.also)]
+    sides = {field: {fields.get(field, "").lower() for fields in read} for field in compile(file).fields}
+    rows = [row for piece in draft.channels[0].pieces for row in piece.rows]
     for name in draft.channels[0].pieces[0].fields:
         if not all(name in piece.fields for piece in draft.pieces):
             continue
-        rows = [row for piece in draft.channels[0].pieces for row in piece.rows]
-        alone = {tuple(value for key, value in row.items() if key != name) for row in rows}
-        if {row[name].lower() for row in rows} == sides and len(alone) < len(rows):
-            return file.replace("{side}", braces(name))
+        values = {row[name].lower() for row in rows}
+        field = next((field for field, known in sides.items() if known == values), None)
+        apart = [one for one in draft.pieces[0].fields if one != name and not _follows(rows, one, name)]
+        if field and len({tuple(row[one] for one in apart) for row in rows}) < len(rows):
+            return file.replace(braces(field), braces(name))
     return file
+
+
+def _follows(rows: Sequence[Mapping[str, str]], field: str, other: str) -> bool:
+    """Whether a field says what another says, too: `Training` beside `a`."""
+    pairs = {(row[field], row[other]) for row in rows}
+    return len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
 
 
 def files_of(look: TableLook) -> str:
@@ -122,8 +131,7 @@ def files_of(look: TableLook) -> str:
         return literal(look.file)
     made: list[str] = []
     for column in zip(*split, strict=True):
-        sides = sum("{side" in part for part in made)
-        made.append(_differing(column, f"side{sides or ''}"))
+        made.append(_differing(column, sum(part.count("{side") for part in made)))
     return "/".join(made)
 
 
@@ -132,13 +140,19 @@ def sheets_of(look: TableLook) -> str | None:
     return _differing((look.sheet, *look.sheets)) if look.sheet and look.sheets else look.sheet
 
 
-def _differing(names: Sequence[str], field: str = "side") -> str:
-    """A pattern of names, in which what differs is a field; none where one has nothing of its own, as in `a`, `a_2`."""
+def _differing(names: Sequence[str], known: int = 0) -> str:
+    """A pattern of names, in which what differs is a field: `side`, `side2` and so on behind those that are `known`.
+    None where a name has nothing of its own, as in `a`, `a_2`."""
     if len(set(names)) == 1:
         return literal(names[0])
+    fields = (f"side{number if number > 1 else ''}" for number in count(known + 1))
+    words = [re.findall(r"[^\W_]+|[\W_]", name) for name in names]
+    if len({len(one) for one in words}) == 1:
+        columns = zip(*words, strict=True)
+        return "".join(literal(one[0]) if len(set(one)) == 1 else braces(next(fields)) for one in columns)
     head, tail = shared_ends(names)
     whole = any(len(name) <= len(head) + len(tail) for name in names)
-    return "*" if whole else f"{literal(head)}{braces(field)}{literal(tail)}"
+    return "*" if whole else f"{literal(head)}{braces(next(fields))}{literal(tail)}"
 
 
 def shared_ends(names: Sequence[str]) -> tuple[str, str]:
@@ -199,7 +213,8 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
                 return made, "unit"
             return draft, min(inner) if len(inner) == 1 else "auto"
     if by.startswith("field"):
-        for name in first.fields:
+        own = by.removeprefix("field")
+        for name in sorted(first.fields, key=lambda name: name != own):
             column = first.column(name)
             named = sum(plain(value) in keys for value in column) >= 0.5 * look.share * len(column)
             if column and named and all(name in piece.fields for piece in draft.pieces):
