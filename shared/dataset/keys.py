@@ -18,6 +18,7 @@ _SAMPLE = 1000
 """Keys that `auto` is decided by."""
 _MOST_LIKE = 60
 """Texts of one loose form that are looked at; so many are ambiguous anyway."""
+_SHORTEST_CODE = 6
 _DIGITS = re.compile(r"0*(\d+)")
 _APART = re.compile(r"[\s_\-.]+")
 _PREFIX = re.compile(r"(?:sub_|[a-z]+_?(?=\d))(.+)")
@@ -138,6 +139,13 @@ def _match_parts(
         rivals = None if level < 3 and not last else owners
         hits = {part: _nearest(fits, level, claimed) for part, fits in fitting.items() if part not in found}
         _settle(hits, things, found, unclear, claimed, rivals)
+    free = [part for part in parts if part not in found and part not in unclear and code(part)]
+    if free:
+        codes: dict[str, set[int]] = defaultdict(set)
+        for number, thing in enumerate(things):
+            for text in thing.texts if number not in claimed else ():
+                codes[code(_base(text) if paths else text)].add(number)
+        _settle({part: codes.get(code(part), set()) for part in free}, things, found, unclear, claimed, owners)
     free = [part for part in parts if part not in found and part not in unclear]
     if not paths:
         free = [part for part in free if "/" not in part]
@@ -319,6 +327,13 @@ def same(text: str) -> str:
 
 _FORMS = (_zeroth, _first, _second, same)
 """From exact to loose; what is equal in one is in all that follow."""
+
+
+def code(text: str) -> str:
+    """A number of six characters or more without what people put between them: `TC/2020/00123` is `tc202000123`. Empty
+    where it is shorter, or has no digit."""
+    found = re.sub(r"[\W_]+", "", _second(text))
+    return found if len(found) >= _SHORTEST_CODE and re.search(r"\d", found) else ""
 
 
 def bare(text: str) -> str:
