@@ -87,6 +87,8 @@ def wanted(target: str) -> tuple[str, str]:
     """What a request wants, and what it does not: `take the scaled ones; the raw are not wanted`, `without the old`."""
     refused = _REFUSED.findall(target)
     kept = _REFUSED.sub(" ", target)
+    if refused and not re.search(r"\w", kept):  # `frontal films, lateral ones are not wanted`: one sentence says both
+        kept, _, refused[0] = refused[0].partition(",")
     return _WITHOUT.sub(" ", kept), " . ".join([*refused, *_WITHOUT.findall(kept)])
 
 

@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import openpyxl
-from propose_files import dicom_series, picture, table
+from propose_files import dicom_series, picture, table, text, volume
 from propose_worlds import World
 from pydicom.uid import CTImageStorage, SecondaryCaptureImageStorage, XRayRadiationDoseSRStorage, generate_uid
 
@@ -68,7 +68,127 @@ def a_sheet_a_side(root: Path) -> None:
     book.save(root / "labels.xlsx")
 
 
+def numbers_anew_on_each_side(root: Path) -> None:
+    """Folders and tables with a letter and a word for each side; names begin anew in each."""
+    for letter, word, many in (("a", "Training", 18), ("b", "Testing", 9)):
+        rows = []
+        for number in range(1, many + 1):
+            picture(root / "1. Photographs" / f"{letter}. {word} part" / f"{number}.png")
+            flags = {
+                "DR": int(number % 6 == 1),
+                "AMD": int(number % 6 == 3),
+                "Cataract": 0,
+                "ODC": int(number % 6 == 5),
+            }
+            rows.append({"ID": number, "Any_Disease": number % 2, **flags, **({"": ""} if letter == "a" else {})})
+        table(root / "2. Tables" / f"{letter}. Eyes_{word}_Grades.csv", rows)
+
+
+def a_table_without_suffix(root: Path) -> None:
+    rows = []
+    for number in range(24):
+        picture(root / f"part_{1 + number // 12}" / f"D_{1000 + number * 7}.jpg")
+        rows.append({"lesion_id": f"L{number // 2}", "image_id": f"D_{1000 + number * 7}", "dx": "ab"[number // 2 % 2]})
+    table(root / "metadata", rows)
+
+
+def a_row_number_like_a_number_in_names(root: Path) -> None:
+    rows = []
+    for number in range(30):
+        name = f"2168{number * 104729:09d}_{number % 7:02d}-{number:03d}.png"
+        picture(root / str(number % 3) / name)
+        rows.append({"": number, "ImageID": name, "PatientID": 500 + number // 2, "Label": "ab"[number // 2 % 2]})
+    table(root / "labels.csv", rows)
+
+
+def letters_beside_two_views(root: Path) -> None:
+    """Two letters of one patient each now and then: the number is in the letter's head only."""
+    for number in range(16):
+        folder = root / "Thorax" / f"{4711 + 17 * number:07d}"
+        for view in ("pa", "lat"):
+            picture(folder / f"{folder.name}_{view}.jpg")
+        said = ("Herz normal groß, Lunge frei.", "Erguss rechts, wenig Belüftung basal.")[number % 2]
+        text(folder / f"{folder.name}_brief.txt",
+             f"Klinik\nFall-Nr.: {folder.name}\nPat.-ID: {880 + number // 2}\n\nThorax in 2 Ebenen\n\n"
+             f"Fragestellung:\nErguss?\n\nBefund:\n{said} Aufnahme {number}.\n\nBeurteilung:\nSiehe oben, Nummer {number}.\n")  # fmt: skip
+
+
+def kinds_in_a_column(root: Path) -> None:
+    rows = []
+    for number in range(32):
+        picture(root / "png" / f"{number * 7919:06x}.png")
+        kind = ("frontal", "frontal", "lateral", "scanned document")[number % 4]
+        rows.append(
+            {"file": f"{number * 7919:06x}", "person_id": number // 4, "view": kind, "finding": "xy"[number // 4 % 2]}
+        )
+    rows[0]["finding"], rows[5]["finding"] = "todo", "unknown"
+    table(root / "films.csv", rows)
+
+
+def raw_and_derived(root: Path) -> None:
+    rows = []
+    for number in range(12):
+        name = f"sub-{number:02d}"
+        volume(root / name / "anat" / f"{name}_T1w.nii.gz")
+        volume(root / "derivatives" / "prep" / name / "anat" / f"{name}_desc-preproc_T1w.nii.gz")
+        rows.append(
+            {"participant_id": name, "group": ("AD", "HC")[number % 2], "qc_t1w": "fail" if number == 4 else "pass"}
+        )
+    table(root / "participants.tsv", rows, "\t")
+
+
+def request_numbers_with_slashes(root: Path) -> None:
+    """Two examinations of every other patient; the request number, with slashes in the list, tells them apart."""
+    rows = []
+    for number in range(12):
+        for place, one in enumerate(dicom_series(root / "DICOM" / f"A{number:03d}", f"P{number * 2 // 3:03d}"), 1):
+            one.AccessionNumber = f"TC2020{number * 31:05d}"
+            one.save_as(root / "DICOM" / f"A{number:03d}" / f"{place:03d}.dcm", enforce_file_format=True)
+        said = ("Neumonía", "normal", "NEUMONIA", "Normal")[number % 4]
+        rows.append({"Petición": f"TC/2020/{number * 31:05d}", "NHC": f"P{number * 2 // 3:03d}", "Diagnóstico": said})
+    table(root / "lista.csv", rows)
+
+
 WORLDS = {
+    "numbers anew on each side": World(
+        numbers_anew_on_each_side,
+        "diagnosis",
+        27,
+        27,
+        {"target": "any disease or none"},
+        counts={"0": 13, "1": 14},
+        splits={"train": 18, "test": 9},
+    ),
+    "a table without suffix": World(a_table_without_suffix, "diagnosis", 24, 12, counts={"a": 12, "b": 12}),
+    "a row number like a number in names": World(
+        a_row_number_like_a_number_in_names, "diagnosis", 30, 15, counts={"a": 16, "b": 14}
+    ),
+    "letters beside two views": World(
+        letters_beside_two_views,
+        "report_generation",
+        16,
+        8,
+        {"target": "write the Befund"},
+    ),
+    "kinds in a column": World(
+        kinds_in_a_column,
+        "diagnosis",
+        14,
+        8,
+        {"target": "finding of frontal films, lateral ones are not wanted"},
+        counts={"x": 7, "y": 7},
+    ),
+    "raw and derived": World(
+        raw_and_derived,
+        "diagnosis",
+        11,
+        11,
+        counts={"AD": 5, "HC": 6},
+        rules={"images": [{"files": ["{unit}/anat/{unit}_T1w.nii.gz"]}]},
+    ),
+    "request numbers with slashes": World(
+        request_numbers_with_slashes, "diagnosis", 12, 8, counts={"Neumonía": 6, "normal": 6}
+    ),
     "a sheet a side": World(
         a_sheet_a_side, "diagnosis", 24, 24, splits={"train": 16, "test": 8}, names=("a", "b", "c")
     ),
