@@ -108,9 +108,10 @@ def letters_beside_two_views(root: Path) -> None:
         for view in ("pa", "lat"):
             picture(folder / f"{folder.name}_{view}.jpg")
         said = ("Herz normal groß, Lunge frei.", "Erguss rechts, wenig Belüftung basal.")[number % 2]
-        text(folder / f"{folder.name}_brief.txt",
-             f"Klinik\nFall-Nr.: {folder.name}\nPat.-ID: {880 + number // 2}\n\nThorax in 2 Ebenen\n\n"
-             f"Fragestellung:\nErguss?\n\nBefund:\n{said} Aufnahme {number}.\n\nBeurteilung:\nSiehe oben, Nummer {number}.\n")  # fmt: skip
+        letter = ("Klinik", f"Fall-Nr.: {folder.name}", f"Pat.-ID: {880 + number // 2}", "", "Thorax in 2 Ebenen", "",
+                  "Fragestellung:", "Erguss?", "", "Befund:", f"{said} Aufnahme {number}.", "",
+                  "Beurteilung:", f"Siehe oben, Nummer {number}.")  # fmt: skip
+        text(folder / f"{folder.name}_brief.txt", "\n".join(letter))
 
 
 def kinds_in_a_column(root: Path) -> None:
@@ -149,7 +150,28 @@ def request_numbers_with_slashes(root: Path) -> None:
     table(root / "lista.csv", rows)
 
 
+def a_letter_before_numbers_of_people(root: Path) -> None:
+    for number in range(40):
+        for side in ("l", "r"):
+            picture(root / ("benign", "malignant")[number % 2] / f"T-{number * 13:04d}_{side}.png")
+
+
+def two_sequences_of_one_weighting(root: Path) -> None:
+    rows = []
+    for number in range(12):
+        for kind in ("t1n", "t1c"):
+            volume(root / f"G-{number:05d}" / f"G-{number:05d}-{kind}.nii.gz")
+        rows.append({"subject": f"G-{number:05d}", "grade": ("low", "high")[number % 2]})
+    table(root / "grades.csv", rows)
+
+
 WORLDS = {
+    "a letter before numbers of people": World(
+        a_letter_before_numbers_of_people, "diagnosis", 80, 40, counts={"benign": 40, "malignant": 40}
+    ),
+    "two sequences of one weighting": World(
+        two_sequences_of_one_weighting, "diagnosis", 12, 12, channels=("t1c", "t1n"), counts={"low": 6, "high": 6}
+    ),
     "numbers anew on each side": World(
         numbers_anew_on_each_side,
         "diagnosis",

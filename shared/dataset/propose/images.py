@@ -155,8 +155,10 @@ def _without_copies(piece: Piece, looker: Looker) -> list[Piece]:
 
 
 def _name_channels(piece: Piece, name: str, values: Iterable[str]) -> bool:
-    """Sequences, or `0000`, `0001` at the end of a name after a field, as nnU-Net has them."""
-    if all(SEQUENCE.fullmatch(value.lower()) and not value.isdigit() for value in values):
+    """Sequences (of `t1n` and `t1c` the last letter), or `0000`, `0001` at the end of a name after a field, as nnU-Net
+    has them."""
+    lead = (re.search(rf"([^\W_{{}}]*){re.escape(braces(name))}", piece.pattern) or [""] * 2)[1].lower()
+    if all(SEQUENCE.fullmatch(lead + value.lower()) and not (lead + value).isdigit() for value in values):
         return True
     last = f"}}_{braces(name)}{piece.family.suffix}"
     counted = sorted(values) == [f"{number:04d}" for number in range(len(list(values)))]
