@@ -34,7 +34,7 @@ class Table(Contract):
 
     file: Pattern
     sheet: str | None = None
-    """Of an Excel file; the first when empty."""
+    """Of an Excel file; the first when empty. With a field (`{side}`) all that fit, and the field is a column."""
     key: str | None = None
     """Column that names the case, or several as `{patient}/{side}`; None where `file` has fields, which join it."""
     names: str = "auto"
@@ -180,8 +180,18 @@ class SplitRule(Contract):
 
 
 class Excluded(Contract):
-    files: Pattern
+    """What is not to be used: image files by their paths (`files`), or cases of which `source` has one of `values`."""
+
+    files: Pattern | None = None
+    source: Source | None = None
+    values: tuple[str, ...] = ()
     reason: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.files is None) == (self.source is None) or (self.source is None) != (not self.values):
+            raise ValueError("`exclude` needs either `files`, or `source` with the `values` that are not to be used")
+        return self
 
 
 class Rules(Contract):
@@ -239,5 +249,6 @@ class Rules(Contract):
         label = (self.label.source,) if self.label else ()
         texts = self.text.sources if self.text else ()
         split = (self.split.source,) if self.split else ()
-        found = (self.patient, self.slope, self.intercept, *label, *texts, *split)
+        excluded = (one.source for one in self.exclude)
+        found = (self.patient, self.slope, self.intercept, *label, *texts, *split, *excluded)
         return tuple(source for source in found if source is not None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +13,21 @@ from shared.contracts.rules import Rules
 from shared.dataset.inside import Taken
 from shared.dataset.reasons import Expected
 from shared.dataset.series import common, headers
+from shared.dataset.words import words
+from shared.imaging.formats import kind_of
 
 if TYPE_CHECKING:
     from shared.dataset.gather import Account
 
 NO_SERIES = "file without a DICOM series: leave it out of the pattern, or use another `case`"
 NO_IMAGE_OBJECT = Expected("DICOM object that marks or describes images: nothing to do", "no_image")
+SCOUT = Expected("images by which a scan was planned (scout, localizer): nothing to do", "no_image")
+CAPTURE = Expected("screen shots and reports beside the images of an examination: nothing to do", "no_image")
+ABOUT_SERIES = ("SeriesDescription", "Modality", "SOPClassUID", "ImageType", "StudyInstanceUID")
 _OTHER_OBJECTS = {"SEG", "RTSTRUCT", "RTDOSE", "RTPLAN", "SR", "PR", "KO", "REG", "DOC"}
+_SCOUT_WORDS = {"scout", "localizer", "localiser", "topogram", "survey", "loc", "surview", "scanogram"}
+_REPORT = re.compile(r"\b(?:dose|patient) (?:report|protocol|record|info)|screen ?(?:shot|save|capture)", re.I)
+_CAPTURE_CLASS = "1.2.840.10008.5.1.4.1.1.7"
 HEADER = "header."
 """Before a DICOM keyword, where `case` or `names` of a table mean one."""
 
@@ -39,14 +48,42 @@ def with_headers(rules: Rules, root: Path, taken: list[Taken], account: Account)
     return kept
 
 
+def no_image(told: Mapping[str, str]) -> Expected | None:
+    """Why a series is no image to learn from, by its headers (`ABOUT_SERIES`); None where it is one."""
+    said = told.get("SeriesDescription", "")
+    if told.get("Modality") in _OTHER_OBJECTS:
+        return NO_IMAGE_OBJECT
+    if "LOCALIZER" in told.get("ImageType", "").upper().split("\\") or _SCOUT_WORDS & set(words(said)):
+        return SCOUT
+    return CAPTURE if told.get("SOPClassUID", "").startswith(_CAPTURE_CLASS) or _REPORT.search(said) else None
+
+
+def without_no_images(
+    root: Path, groups: dict[str, list[list[Taken]]], account: Account
+) -> dict[str, list[list[Taken]]]:
+    """Volumes without those that are none by the headers of their first file. Screen shots are left out beside other
+    series of their examination only: some datasets hold nothing else."""
+    first = {key: channels[0][0].file for key, channels in groups.items() if channels[0]}
+    told = headers(root, [file for file in first.values() if kind_of(root / file) == "dicom"], ABOUT_SERIES)
+    why = {key: no_image(told.get(file, {})) for key, file in first.items()}
+    study = {key: told.get(file, {}).get("StudyInstanceUID", "") for key, file in first.items()}
+    imaged = {study[key] for key, reason in why.items() if reason is None}
+    kept = {}
+    for key, channels in groups.items():
+        reason = why.get(key)
+        if reason is None or (reason is CAPTURE and study[key] not in imaged):
+            kept[key] = channels
+        else:
+            account.leave(reason, *(one.file for some in channels for one in some))
+    return kept
+
+
 def by_series(rules: Rules, root: Path, taken: Sequence[Taken], account: Account) -> dict[str, list[list[Taken]]]:
-    uids = headers(root, [one.file for one in taken], ("SeriesInstanceUID", "Modality"))
+    uids = headers(root, [one.file for one in taken], ("SeriesInstanceUID",))
     groups: dict[str, list[Taken]] = defaultdict(list)
     for one in taken:
         values = uids.get(one.file)
-        if values and values.get("Modality") in _OTHER_OBJECTS:
-            account.leave(NO_IMAGE_OBJECT, one.file)
-        elif values and values.get("SeriesInstanceUID"):
+        if values and values.get("SeriesInstanceUID"):
             groups[values["SeriesInstanceUID"]].append(one)
         else:
             account.leave(NO_SERIES, one.file)

@@ -18,10 +18,12 @@ MAX_BYTES = 1 << 30
 _LABELS = ("label", "name", "type", "section", "key", "nlmcategory")
 """Attributes that say which of several equal elements one is."""
 _LETTER, _CAPITAL = r"[^\W\d_]", r"[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]"
-_HEADING = re.compile(rf"^[ \t>*#]{{0,4}}({_LETTER}(?:{_LETTER}|[ '/&()-]){{1,48}}?)[ \t]*\**[:：]\**[ \t]*(.*)$")
+_IN_HEADING = rf"(?:{_LETTER}|[ '/&()-]|\.(?=[-:]))"
+_HEADING = re.compile(rf"^[ \t>*#]{{0,4}}({_LETTER}{_IN_HEADING}{{1,48}}?)[ \t]*\**[:：]\**[ \t]*(.*)$")
 _ALONE = re.compile(rf"^[ \t>*#]{{0,4}}({_CAPITAL}(?:{_CAPITAL}|[ '/&()-]){{2,48}})\**[ \t]*$")
 _INLINE = re.compile(rf"(?<=[.:;!?\w)])[ \t]+({_CAPITAL}(?:{_CAPITAL}|[ '/&()-]){{3,40}}:)")
 """A heading in capitals within a line: tables often lose line breaks."""
+_CODE = re.compile(r"[^\s\d]*\d\S*[ \t]*")
 _MOST_DEEP = 40
 
 Record = dict[str, str]
@@ -269,7 +271,7 @@ def text_record(path: Path) -> Record:
 
 
 def headed(text: str) -> Record:
-    """Parts of a text by their headings, lower case: `FINDINGS: ...` or a line of capitals."""
+    """Parts of a text by their headings, lower case: `FINDINGS: ...` or a line of capitals; and numbers in its head."""
     found: dict[str, list[str]] = {}
     heading = None
     for line in _INLINE.sub(r"\n\1", text).split("\n"):
@@ -280,4 +282,6 @@ def headed(text: str) -> Record:
             heading, line = alone[1].strip().lower(), ""
         if heading:
             found.setdefault(heading, []).append(line)
+        if match and _CODE.fullmatch(match[2]):
+            heading = None  # `Patient ID: 4711` ends with its line
     return {name: "\n".join(lines).strip() for name, lines in found.items()}

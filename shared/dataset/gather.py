@@ -9,7 +9,7 @@ from pathlib import Path
 from shared.contracts.cases import Part
 from shared.contracts.rules import Images, Rules
 from shared.dataset import patterns
-from shared.dataset.by_headers import HEADER, by_series, with_headers
+from shared.dataset.by_headers import HEADER, by_series, with_headers, without_no_images
 from shared.dataset.cells import nearest
 from shared.dataset.inside import Taken, images_in, inner_fields
 from shared.dataset.keys import Named
@@ -76,9 +76,12 @@ class Account:
     """Reason, with its remedy -> files, rows or keys of cases."""
     conflicts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    dropped: dict[str, str] = field(default_factory=dict)
+    """Keys of cases that the rules leave out themselves -> why; nothing else is said of them."""
 
     def leave(self, reason: str, *names: str) -> None:
-        self.left_out[reason] += names
+        if kept := [name for name in names if name not in self.dropped]:
+            self.left_out[reason] += kept
 
 
 def compiled(texts: Iterable[str], where: str) -> tuple[Compiled, ...]:
@@ -96,7 +99,7 @@ def joined(text: str) -> str:
 
 def unused(rules: Rules, listing: Listing, account: Account) -> list[str]:
     """Image files that `exclude` does not name; the others are accounted for."""
-    excluded = [(compiled([one.files], "exclude")[0], one.reason) for one in rules.exclude]
+    excluded = [(compiled([one.files], "exclude")[0], one.reason) for one in rules.exclude if one.files]
     if not excluded:
         return listing.images
     kept = []
@@ -143,6 +146,8 @@ def gather(rules: Rules, root: Path, files: Sequence[str], marks: Collection[str
         shown = " and ".join(entry.channel or f"entry {place}" for place, entry in enumerate(rules.images, 1))
         account.conflicts.append(f"{len(twice)} files are taken by several entries of `images` ({shown}): {twice[0]}")
     groups = by_series(rules, root, taken[0], account) if rules.case == "series" else _groups(rules, channels, taken)
+    if rules.case in ("series", "folder"):
+        groups = without_no_images(root, groups, account)
     cases = [_case(rules, key, members, account) for key, members in groups.items()]
     return sorted(_unique([case for case in cases if case is not None]), key=lambda case: natural_key(case.key))
 

@@ -1,12 +1,12 @@
 """Tables of a dataset, and how their rows are joined to image files: which column names images, and by what."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from shared.dataset.evidence import Unit, Units
 from shared.dataset.family import Family
-from shared.dataset.keys import woven
+from shared.dataset.keys import code, woven
 from shared.dataset.looking import Looker
 from shared.dataset.naming import evenly
 from shared.dataset.patterns import compile
@@ -83,6 +83,8 @@ _HEADERS = ("PatientID", "AccessionNumber", "StudyInstanceUID", "SeriesInstanceU
 _MOST_HEADERS = 1500
 _KEY_WORDS = 6
 """Of a cell, at the most, that may name an image."""
+_HALF = 0.5
+_MOST_CODES = 2000
 _SOME = 0.1
 """Of the images, which a further column of a row's images names."""
 
@@ -113,11 +115,14 @@ def _join(
     table: TableLook, names: dict[str, set[str]], sample: Sequence[Unit], keyed: Sequence[dict[str, str]]
 ) -> None:
     """Chooses the column that names most images."""
-    best: tuple[float, float, str, str] = (0.0, -1.0, "", "")
+    best: tuple[float, bool, float, str, str] = (0.0, False, -1.0, "", "")
     every = set().union(*names.values())
     for column in [one.name for one in table.columns]:
         cells = list({row[column] for row in table.rows if row[column]})
         if not _may_name(cells, every):
+            by, share = _by_codes(cells, keyed)
+            if share > _HALF:
+                table.column(column).names_files, table.column(column).by = share, by
             continue
         keys = {plain(cell) for cell in cells} - {""}
         tail = _tail_of(cells, keys)
@@ -134,10 +139,11 @@ def _join(
             if matched < 0.9 and share * len(sample) > 2 * matched * len(keys) and _counts(cells, len(table.rows)):
                 continue  # a number of rows, which the numbers of a few folders are among
         table.column(column).names_files, table.column(column).by = share, by
-        # A row number names some images by chance, but not as many rows; then what tells rows apart best.
-        told = (round(share * (1 + matched), 2), len(keys) / max(1, len(table.rows)))
-        best = (*told, column, by) if told > best[:2] else best
-    _, _, column, by = best
+        # A row number names some images by chance, but not as many rows; then whole names before numbers in them, and
+        # what tells rows apart best.
+        told = (round(share * (1 + matched), 2), not by.startswith("field"), len(keys) / max(1, len(table.rows)))
+        best = (*told, column, by) if told > best[:3] else best
+    *_, column, by = best
     share = table.column(column).names_files if column else 0.0
     if share < 0.02:
         return
@@ -146,6 +152,15 @@ def _join(
     together = share + sum(one.names_files for one in alike)
     if (by == "stem" or by.startswith("tail")) and together <= 1.02:
         table.more, table.share = tuple(one.name for one in alike), min(1.0, together)
+
+
+def _by_codes(cells: Sequence[str], keyed: Sequence[dict[str, str]]) -> tuple[str, float]:
+    """What of the images cells name that are written apart in another way (`TC/2020/00123`), and the share named."""
+    known = {code(cell) for cell in evenly(cells, _MOST_CODES)} - {""}
+    keyed = evenly(keyed, _MOST_CODES) if len(known) * 2 > len(cells) else []
+    hits = Counter(by for one in keyed for by, key in one.items() if code(key) in known)
+    by, many = max(hits.items(), key=lambda item: item[1], default=("", 0))
+    return by, many / max(1, len(keyed))
 
 
 def _join_woven(table: TableLook, units: Units) -> None:

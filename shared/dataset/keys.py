@@ -18,6 +18,7 @@ _SAMPLE = 1000
 """Keys that `auto` is decided by."""
 _MOST_LIKE = 60
 """Texts of one loose form that are looked at; so many are ambiguous anyway."""
+_SHORTEST_CODE = 6
 _DIGITS = re.compile(r"0*(\d+)")
 _APART = re.compile(r"[\s_\-.]+")
 _PREFIX = re.compile(r"(?:sub_|[a-z]+_?(?=\d))(.+)")
@@ -138,6 +139,13 @@ def _match_parts(
         rivals = None if level < 3 and not last else owners
         hits = {part: _nearest(fits, level, claimed) for part, fits in fitting.items() if part not in found}
         _settle(hits, things, found, unclear, claimed, rivals)
+    free = [part for part in parts if part not in found and part not in unclear and code(part)]
+    if free:
+        codes: dict[str, set[int]] = defaultdict(set)
+        for number, thing in enumerate(things):
+            for text in thing.texts if number not in claimed else ():
+                codes[code(_base(text) if paths else text)].add(number)
+        _settle({part: codes.get(code(part), set()) for part in free}, things, found, unclear, claimed, owners)
     free = [part for part in parts if part not in found and part not in unclear]
     if not paths:
         free = [part for part in free if "/" not in part]
@@ -255,10 +263,10 @@ class _BareIndex:
 
 
 def woven(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, set[int]]:
-    """Keys made of several names of a path in order, the last one among them: `A_7_T1` of `A/7/scans/T1.nii.gz`. Key ->
-    numbers of the paths that it fits."""
+    """Keys made of several names of a path in order, the last one or its beginning among them: `A_7_T1` of
+    `A/7/scans/T1.nii.gz` and of `A/7/T1_256_256.png`. Key -> numbers of the paths that it fits."""
     split = [(number, same(text).split("/")) for number, texts in paths.items() for text in texts]
-    lasts = {names[-1] for _, names in split}
+    lasts = {one for _, names in split for one in _beginnings(names[-1])}
     wanted: dict[str, list[str]] = defaultdict(list)
     ends: set[str] = set()
     for key in keys:
@@ -269,12 +277,18 @@ def woven(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, 
             ends.update(parts)
     found: dict[str, set[int]] = {}
     for number, names in split if wanted else ():
-        made = {names[-1]} & ends
+        last = set(_beginnings(names[-1]))
+        made = last & ends
         for folder in reversed(names[:-1]):
             made |= {longer for one in made if (longer := f"{folder}_{one}") in ends}
-        for key in (key for form in made - {names[-1]} for key in wanted.get(form, ())):
+        for key in (key for form in made - last for key in wanted.get(form, ())):
             found.setdefault(key, set()).add(number)
     return found
+
+
+def _beginnings(name: str) -> list[str]:
+    """The name, and what stands before each `_` of it."""
+    return [name, *(name[: mark.start()] for mark in re.finditer("_", name))]
 
 
 def _base(path: str) -> str:
@@ -313,6 +327,13 @@ def same(text: str) -> str:
 
 _FORMS = (_zeroth, _first, _second, same)
 """From exact to loose; what is equal in one is in all that follow."""
+
+
+def code(text: str) -> str:
+    """A number of six characters or more without what people put between them: `TC/2020/00123` is `tc202000123`. Empty
+    where it is shorter, or has no digit."""
+    found = re.sub(r"[\W_]+", "", _second(text))
+    return found if len(found) >= _SHORTEST_CODE and re.search(r"\d", found) else ""
 
 
 def bare(text: str) -> str:

@@ -31,7 +31,7 @@ from shared.dataset.marks import Data, mask_files
 from shared.dataset.persons import persons
 from shared.dataset.sources import Sources
 from shared.dataset.structures import Masks, masks
-from shared.dataset.targets import Label, Patients, labels, numbers, patients, sides, texts
+from shared.dataset.targets import Label, Patients, drop, labels, numbers, patients, sides, texts
 
 __all__ = ["Resolution", "RulesError", "resolve"]
 
@@ -58,15 +58,14 @@ def resolve(rules: Rules, root: Path, listing: Listing | None = None, workspace:
     listing = listing if listing is not None else list_files(root)
     account = Account()
     if rules.listed is not None:
-        cases = [
-            case
-            for case in listed.read(rules.listed, workspace, listing, account)
-            if not _handed_back(rules, case.key, account)
-        ]
+        cases = listed.read(rules.listed, workspace, listing, account)
+        drop(rules, [case.key for case in cases], account)
+        cases = [case for case in cases if case.key not in account.dropped]
         return _resolved(rules, listing, cases, listed.grouping(cases), account, None)
     marks = mask_files(rules, listing)
     found = gather(rules, Path(root), unused(rules, listing, account), marks, account)
     sources = Sources(rules, Path(root), listing, found, account)
+    drop(rules, [case.key for case in found], account, sources)
     people = patients(rules, found, sources, account)
     drawn = masks(rules, Data(Path(root), listing, found, sources, account)) if rules.masks else None
     cases = _specs(rules, found, sources, people, drawn, account)
@@ -94,7 +93,7 @@ def _specs(
             or (rules.text is not None and written[index] is None)
             or (rules.split is not None and split[index] is None)
         )
-        if not _handed_back(rules, case.key, account) and not lacking and patient is not None and shapes is not None:
+        if case.key not in account.dropped and not lacking and patient is not None and shapes is not None:
             cases.append(
                 CaseSpec(
                     key=case.key,
@@ -118,12 +117,6 @@ def _groups(rules: Rules, sources: Sources, index: int) -> Groups:
     classes = {*(rules.label.columns if rules.label else ()), source.column if source else None}
     told = {column: value for (_, column), value in sources.opened(index).items() if column not in classes}
     return groups_of(told)
-
-
-def _handed_back(rules: Rules, key: str, account: Account) -> bool:
-    if key in rules.leave_out:
-        account.leave(f"handed back: {rules.leave_out[key]}", key)
-    return key in rules.leave_out
 
 
 def _resolved(

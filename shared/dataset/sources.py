@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from shared.contracts.rules import Rules, Source, Table
@@ -15,7 +15,7 @@ from shared.dataset.keys import match, match_values
 from shared.dataset.listing import Listing
 from shared.dataset.patterns import Compiled
 from shared.dataset.series import headers
-from shared.dataset.tables import read_record, read_table
+from shared.dataset.tables import read_record, read_table, sheets
 
 Row = dict[str, str]
 _COLUMN = re.compile(r"\{([^{}]+)\}")
@@ -196,20 +196,37 @@ class Sources:
         """The rows of all files, each with the fields of its file as further columns."""
         columns: dict[str, None] = {}
         rows: list[Row] = []
-        for file in files:
+        parts = list(self._parts(name, table, pattern, files))
+        for file, sheet, fields in parts:
             try:
-                read = read_table(self.root / file, table.sheet)
+                read = read_table(self.root / file, sheet)
             except TableError as error:
-                if len(files) == 1:
+                if len(parts) == 1:
                     raise RulesError(f"table {name!r}: {error}") from None
                 self.account.leave("table that cannot be read: repair it, or convert it to CSV", f"{file}: {error}")
                 continue
-            fields = pattern.match(file) or {}
             columns.update(dict.fromkeys((*read.columns, *fields)))
             rows += [{**row, **fields} for row in read.rows] if fields else read.rows
-        if len(files) == 1 and not any(name not in row for row in rows[:1] for name in columns):
+        if len(parts) == 1 and not any(name not in row for row in rows[:1] for name in columns):
             return Rows(tuple(columns), rows)
         return Rows(tuple(columns), [{column: row.get(column, "") for column in columns} for row in rows])
+
+    def _parts(
+        self, name: str, table: Table, pattern: Compiled, files: Sequence[str]
+    ) -> Iterator[tuple[str, str | None, dict[str, str]]]:
+        """File, sheet and fields of each part of a table."""
+        several = table.sheet is not None and not {"{", "*"}.isdisjoint(table.sheet)
+        named = compiled([table.sheet or ""], f"tables {name}")[0] if several else None
+        for file in files:
+            told = pattern.match(file) or {}
+            if named is None:
+                yield file, table.sheet, told
+                continue
+            there = sheets(self.root / file)
+            fitting = {sheet: fields for sheet in there if (fields := named.match(sheet)) is not None}
+            if not fitting:
+                raise RulesError(f"table {name!r}: {file} has no sheet {table.sheet!r}{nearest(named.pattern, there)}")
+            yield from ((file, sheet, told | fields) for sheet, fields in fitting.items())
 
     def _by_fields(self, name: str, pattern: Compiled, files: Sequence[str]) -> "_Joined":
         """One small file for each case, or for all cases that agree in its fields."""

@@ -20,6 +20,7 @@ MOST_TABLES = 20
 _MOST_BYTES = 64 << 20
 _RECORDS = 4000
 """Files of one record each that are read."""
+_UNNAMED = re.compile(r"column_\d+")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 
 
@@ -55,11 +56,13 @@ class TableLook:
     """Of files of one record each: family of images -> field of the record's name -> field of the image's."""
     also: tuple[str, ...] = ()
     """Further files with the same columns, such as one a side of the split; their rows are in `rows`."""
+    sheets: tuple[str, ...] = ()
+    """Further sheets of the file, in the same way."""
 
     @property
     def said(self) -> str:
         """For a person."""
-        sheet = f" (sheet {self.sheet})" if self.sheet else ""
+        sheet = f" (sheet {' and '.join((self.sheet, *self.sheets)[:2])})" if self.sheet else ""
         return " and ".join((self.pattern or self.file, *self.also)[:2]) + sheet
 
     @property
@@ -177,7 +180,10 @@ def _united(tables: Sequence[TableLook]) -> list[TableLook]:
         other.rows = [dict.fromkeys(names, "") | row for row in (*other.rows, *table.rows)]
         other.columns = [column_look(name, other.rows) for name in names]
         other.total, other.rest = other.total + table.total, other.rest + table.rest
-        other.also = (*other.also, table.file)
+        if table.file != other.file:
+            other.also = (*other.also, table.file)
+        elif table.sheet:
+            other.sheets = (*other.sheets, table.sheet)
     return found
 
 
@@ -185,11 +191,15 @@ def _parts(one: TableLook, other: TableLook) -> bool:
     """Whether two are parts of one table: nearly the same columns, and names that differ in the split or the folder."""
     if one.pattern is not None or other.pattern is not None or min(len(one.columns), len(other.columns)) < 2:
         return False
-    ours, theirs = ({column.name for column in table.columns} for table in (one, other))
-    words = [
-        [word for word in re.split(r"[\W_\d]+", table.file.rpartition("/")[2].lower()) if word and not split_of(word)]
-        for table in (one, other)
-    ]
+    ours, theirs = (
+        {column.name for column in table.columns if not _UNNAMED.fullmatch(column.name)} for table in (one, other)
+    )
+    if other.file != one.file and (one.sheets or one.sheet != other.sheet):
+        return False
+    names = [f"{table.file.rpartition('/')[2]} {table.sheet or ''}".lower() for table in (one, other)]
+    words = [[word for word in re.split(r"[\W_\d]+", name) if word] for name in names]
+    if all(any(map(split_of, some)) for some in words):  # as in `a. Training labels.csv`
+        words = [[word for word in some if len(word) > 1 and not split_of(word)] for some in words]
     return words[0] == words[1] and len(ours & theirs) >= 0.8 * len(ours | theirs)
 
 

@@ -1,5 +1,6 @@
 """Patients, classes, texts and the given split of cases, as the rules say."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,20 @@ class Patients:
     says: str
 
 
+def drop(rules: Rules, keys: Sequence[str], account: Account, sources: Sources | None = None) -> None:
+    """Leave out the cases that rules name (`leave_out`) or exclude by a value of theirs."""
+    dropped = {key: f"handed back: {rules.leave_out[key]}" for key in keys if key in rules.leave_out}
+    for one in rules.exclude:
+        values = sources.of(one.source) if sources and one.source else []
+        refused = set(map(comparable, one.values))
+        for key, some in zip(keys, values, strict=False):
+            if refused & set(map(comparable, some)):
+                dropped.setdefault(key, f"excluded by the rules: {one.reason}")
+    for key, reason in dropped.items():
+        account.leave(reason, key)
+    account.dropped |= dropped
+
+
 def patients(rules: Rules, found: Sequence[Found], sources: Sources, account: Account) -> Patients:
     """The patient of each case; None where the case is left out."""
     if rules.patient is None:
@@ -53,7 +68,7 @@ def single(values: Values, found: Sequence[Found], account: Account, none: str, 
     """The one value of each case; cases with none or several are accounted for as `none` and `several` say."""
     texts: list[str | None] = []
     for case, some in zip(found, values, strict=True):
-        if len({same(text) or text for text in some}) == 1:
+        if len({_spelling(text) for text in some}) == 1:
             texts.append(some[0])
             continue
         texts.append(None)
@@ -103,7 +118,7 @@ def _named(
     if text is None:
         return None
     if not mapping:
-        return written.setdefault(same(text) or text, text)
+        return written.setdefault(_spelling(text), text)
     if comparable(text) not in mapping:
         shown = text if len(text) <= 60 else text[:57] + "..."
         account.leave(f"class {shown!r} that the rules do not list: add it to `classes` (null leaves it out)", case.key)
@@ -112,6 +127,12 @@ def _named(
     if name is None:
         account.leave(not_taken(text), case.key)
     return name
+
+
+def _spelling(text: str) -> str:
+    """One form for spellings of one class: accents do not count, either."""
+    plain = "".join(one for one in unicodedata.normalize("NFD", text) if not "\u0300" <= one <= "\u036f")
+    return same(plain) or text
 
 
 def _only(
@@ -159,9 +180,7 @@ def _separated(
             )
             kept.append(None)
             continue
-        names = [
-            mapping[comparable(word)] if mapping else written.setdefault(same(word) or word, word) for word in words
-        ]
+        names = [mapping[comparable(word)] if mapping else written.setdefault(_spelling(word), word) for word in words]
         held = {name for name in names if name is not None}
         all_names |= held
         kept.append(tuple(natural(name for name in held if not chosen or same(name) in chosen)))

@@ -9,7 +9,9 @@ from shared.dataset.evidence import Evidence, Units
 from shared.dataset.table_looks import TableLook
 from shared.imaging.formats import suffix_of
 
-_TEXT = re.compile(r"find|impress|report|text|caption|conclusion|narrative", re.IGNORECASE)
+_TEXT = re.compile(
+    r"find|impress|report|text|caption|conclusi[oó]n|narrative|befund|beurteilung|hallazg|r[ée]sultat", re.IGNORECASE
+)
 _WORDS = 8
 """Median words of a cell from which it is a text, or half of them where the column's name says that it is one."""
 

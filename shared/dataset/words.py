@@ -1,9 +1,11 @@
 """Words of people against words of files: which value is meant, which column is likely to say what."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from shared.dataset.cells import mark
 from shared.dataset.overlap import ROLE
 
 _SAME = {
@@ -71,8 +73,8 @@ _OUTCOMES = frozenset(_OUTCOME_WORDS.split())
 
 _UNSURE = re.compile(
     r"\b(?:excluded?|indetermin\w*|undetermin\w*|unknown|unclear|uncertain|unsure|equivocal|ungradable|unclassified"
-    r"|not (?:available|applicable|assessable|evaluable|determined|classified|labell?ed)|unklar|unbekannt|fraglich"
-    r"|inconnue?|indeterminado|desconocid[oa])\b", re.I)  # fmt: skip
+    r"|not (?:available|applicable|assessable|evaluable|determined|classified|labell?ed)|to ?do|tbd|pending"
+    r"|unklar|unbekannt|fraglich|inconnue?|indeterminado|desconocid[oa])\b", re.I)  # fmt: skip
 
 
 _REFUSED = re.compile(
@@ -85,6 +87,8 @@ def wanted(target: str) -> tuple[str, str]:
     """What a request wants, and what it does not: `take the scaled ones; the raw are not wanted`, `without the old`."""
     refused = _REFUSED.findall(target)
     kept = _REFUSED.sub(" ", target)
+    if refused and not re.search(r"\w", kept):  # `frontal films, lateral ones are not wanted`: one sentence says both
+        kept, _, refused[0] = refused[0].partition(",")
     return _WITHOUT.sub(" ", kept), " . ".join([*refused, *_WITHOUT.findall(kept)])
 
 
@@ -183,6 +187,75 @@ def stems(found: Iterable[str]) -> set[str]:
     return {word[:5] for word in found if not word.isdecimal() and word not in ("image", "model", "build", "train")}
 
 
+_OUT_WORDS = """
+    exclude excluded excl exclusion reject rejected discard discarded drop remove removed unusable ungradable
+    ungradeable unreadable nondiagnostic uninterpretable invalid fail failed ausschluss ausgeschlossen unbrauchbar
+    excluir excluido excluida exclu exclue exclure escluso esclusa
+"""
+_FIT_WORDS = """
+    use usable used include included inclusion keep gradable gradeable evaluable assessable readable interpretable
+    acceptable accept accepted eligible pass passed ok sufficient adequate satisfactory good brauchbar verwendbar
+    auswertbar beurteilbar einschluss eingeschlossen verwenden utilisable utilizable incluir incluido inclu
+"""
+_QUALITY_WORDS = """
+    quality qc qa gradability gradeability readability usability adequacy evaluability interpretability qualitat qualite
+    calidad qualita bildqualitat
+"""
+_BESIDE_WORDS = """
+    control check assurance grade grading rating score level result category class label technical diagnostic
+    image scan file case photo picture film serie sery series study exam frame is was be to from in for the of at do
+    this reason final overall analysis dataset bild aufnahme imagen
+"""
+_OUT, _FIT, _QUALITY = (frozenset(one.split()) for one in (_OUT_WORDS, _FIT_WORDS, _QUALITY_WORDS))
+_ONLY_OF_QUALITY = frozenset(
+    ("good", "ok", "pass", "passed", "fail", "failed", "sufficient", "adequate", "satisfactory", "drop", "used")
+)
+"""Words that speak of use beside one of quality only: alone they may be an outcome."""
+_BESIDE = frozenset(_BESIDE_WORDS.split())
+"""Words that change nothing of what a header says of use."""
+_REMARK_WORDS = "status remark comment note flag bemerkung kommentar remarque observacion estado etat stato zustand"
+_REMARKS = frozenset(_REMARK_WORDS.split())
+_FIT_FOR = "usable|diagnostic|grade?able|assessable|evaluable|readable|interpretable"
+_NOT_USED = re.compile(
+    r"(?<!not )(?<!non )(?<!nicht )\b(?:exclu(?:ded?|sion|id[ao]|s)?|reject(?:ed)?|discard(?:ed)?|invalid"
+    rf"|(?:do not|don't|not to be) used?|(?:not |non ?|un)(?:{_FIT_FOR})|descartad[ao]"
+    r"|ausgeschlossen|verworfen|unbrauchbar|nicht (?:verwend\w*|brauchbar|diagnostisch|auswertbar|beurteilbar)"
+    r"|inutili[sz]able|no (?:diagn[oó]stic[ao]|utilizable|valorable))\b", re.I)  # fmt: skip
+_BAD = re.compile(
+    r"(?:very |too )?(?:poor|bad|fail(?:ed|ure)?|insufficient|inadequate|unacceptable|unsatisfactory"
+    r"|not (?:ok|acceptable)|schlecht|mangelhaft|ungen[uü]gend|unzureichend|mauvaise?|insuffisante?|mal[ao]"
+    r"|deficiente|insuficiente|scadente)(?: quality| image| scan)?", re.I)  # fmt: skip
+_MOST_SAID = 12
+"""Values of a column that says whether images are to be used."""
+
+
+def _of_use(header: str) -> str:
+    """What a header says of the use of images: `out`, `fit`, `quality`, `remark`, or nothing."""
+    said = set(_plain(unicodedata.normalize("NFKD", header).encode("ascii", "ignore").decode()))
+    own = said - _BESIDE - _QUALITY - _REMARKS - {"not", "non"}
+    own -= {word for word in own if said & _QUALITY and (word in ACQUISITION or word.isdecimal())}  # `qc_t1w`
+    turned = bool(said & {"not", "non"})
+    if own and own <= _OUT | _FIT and (said & _QUALITY or not own <= _ONLY_OF_QUALITY):
+        return "out" if (own <= _OUT) != turned else "fit" if own <= _FIT or turned else ""
+    return "" if own else "quality" if said & _QUALITY else "remark" if said & _REMARKS else ""
+
+
+def refused(header: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Values by which a column plainly says that an image is not to be used; none where that is unclear."""
+    kind, known = _of_use(header), list(values)
+    if not kind or len(known) > _MOST_SAID:
+        return ()
+    marks = {mark(value) for value in known}
+    if marks <= {"0", "1"}:
+        no = {"out": "1", "fit": "0"}.get(kind)
+        return tuple(value for value in known if mark(value) == no)
+    plain = {value: re.sub(r"[\s_-]+", " ", value) for value in known}
+    if kind == "out" and "reason" in _plain(header):
+        return tuple(value for value in known if mark(value) == "?" and any(map(str.isalpha, value)))
+    said = tuple(value for value in known if _NOT_USED.search(plain[value]))
+    return said or (() if kind == "remark" else tuple(value for value in known if _BAD.fullmatch(plain[value])))
+
+
 _UNNAMED = re.compile(r"column_\d+")
 """What tables call a column without a header."""
 
@@ -191,6 +264,8 @@ def label_likeness(header: str) -> float:
     """How much a header sounds like the class of a case: 1 sure, 0.5 nothing known, 0 like something else."""
     sure = max((LABEL[word] for word in _plain(header) if word in LABEL), default=0.5)
     last = _plain(header.rpartition("/")[2])
+    if _of_use(header) in ("out", "fit", "quality"):
+        return 0.1
     if any(word in NOT_LABEL for word in last) and not _UNNAMED.fullmatch(header):
         return 0.45 if any(LABEL.get(word) == 1.0 for word in last) else 0.1
     return sure

@@ -133,7 +133,17 @@ def sniffed(path: Path) -> str:
     if _bare_dicom(head):
         return ".dcm"
     document = _DOCUMENT.match(head)
-    return f".{document.lastgroup}" if document else ""
+    return f".{document.lastgroup}" if document else _separated(head)
+
+
+def _separated(head: bytes) -> str:
+    """`.csv` or `.tsv` where a text begins with rows of as many columns, three at least."""
+    first, *others = head.replace(b"\r\n", b"\n").split(b"\n")[:-1] or [b""]
+    for mark, suffix in ((b"\t", ".tsv"), (b",", ".csv"), (b";", ".csv")):
+        columns = first.count(mark)
+        if columns > 1 and others and b"\0" not in head and all(row.count(mark) == columns for row in others):
+            return suffix
+    return ""
 
 
 def _bare_dicom(head: bytes) -> bool:

@@ -57,6 +57,20 @@ def test_bids_subjects_and_other_prefixes() -> None:
     assert not match(["CN_12"], cases("AD_12.nii")).cases
 
 
+def test_numbers_that_people_write_apart_in_another_way() -> None:
+    found = match_values(["TC/2020/00123", "A20 005181", "9/9"], [["TC202000123"], ["A20005181"], ["99"]], "header.X")
+    assert found.cases == {"TC/2020/00123": (0,), "A20 005181": (1,)} and found.unknown == ["9/9"]
+    # Two keys for one number are not told apart.
+    assert not match_values(["TC-2020-0-7", "TC/2020/07"], [["TC202007"]], "header.X").cases
+
+
+def test_keys_woven_of_folders_and_the_beginning_of_a_name() -> None:
+    named = cases("case2/case2_day1/scans/slice_0065_44_36.png", "case2/case2_day9/scans/slice_0065_44_36.png")
+    found = match(["case2_day1_slice_0065", "case2_day9_slice_0065", "case2_day9_slice_0066"], named)
+    assert found.cases == {"case2_day1_slice_0065": (0,), "case2_day9_slice_0065": (1,)}
+    assert found.unknown == ["case2_day9_slice_0066"]
+
+
 def test_paths_of_another_machine() -> None:
     named = cases("CT/Stone/Stone- (1).jpg", "CT/Cyst/Cyst- (1).jpg")
     keys = ["/content/data/CT all/Stone/Stone- (1).jpg", "/content/data/CT all/Cyst/Cyst- (1).jpg"]

@@ -6,6 +6,7 @@ import pytest
 from propose_worlds import World
 from propose_worlds_classes import WORLDS as CLASSES
 from propose_worlds_common import WORLDS as COMMON
+from propose_worlds_hospital import WORLDS as HOSPITAL
 from propose_worlds_marks import WORLDS as MARKS
 from propose_worlds_masks import WORLDS as MASKS
 from propose_worlds_regions import WORLDS as REGIONS
@@ -15,7 +16,15 @@ from shared.contracts.rules import Rules
 from shared.dataset.propose import propose
 from shared.dataset.resolve import resolve
 
-KINDS = {"classes": CLASSES, "common": COMMON, "masks": MASKS, "marks": MARKS, "regions": REGIONS, "texts": TEXTS}
+KINDS = {
+    "classes": CLASSES,
+    "common": COMMON,
+    "hospital": HOSPITAL,
+    "masks": MASKS,
+    "marks": MARKS,
+    "regions": REGIONS,
+    "texts": TEXTS,
+}
 ALL = {f"{kind}: {name}": world for kind, worlds in KINDS.items() for name, world in worlds.items()}
 
 

@@ -10,7 +10,7 @@ from shared.dataset.listing import list_files
 from shared.dataset.propose import propose
 from shared.dataset.propose.legend import legends, naming
 from shared.dataset.resolve import resolve
-from shared.dataset.words import label_likeness, meant
+from shared.dataset.words import label_likeness, meant, refused
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,36 @@ def test_headers_of_classes_outrank_others() -> None:
     order = ["diagnosis", "tumor_type", "column_7", "scanner", "sex"]
     likely = [label_likeness(name) for name in order]
     assert likely == sorted(likely, reverse=True) and likely[0] > likely[-1]
+
+
+@pytest.mark.parametrize(
+    ("header", "values", "found"),
+    [
+        ("quality", ("good", "fair", "poor"), ("poor",)),
+        ("image_quality", ("diagnostic", "non-diagnostic", "poor"), ("non-diagnostic",)),
+        ("Exclude", ("0", "1"), ("1",)),
+        ("isUsable", ("True", "False"), ("False",)),
+        ("not_usable", ("0", "1"), ("1",)),
+        ("QC", ("pass", "FAIL"), ("FAIL",)),
+        ("QC_pass", ("1.0", "0.0"), ("0.0",)),
+        ("exclusion_reason", ("motion", "wrong body part"), ("motion", "wrong body part")),
+        ("status", ("included", "excluded"), ("excluded",)),
+        ("Estado", ("Validado", "No valorable"), ("No valorable",)),
+        ("qc_t1w", ("pass", "fail"), ("fail",)),
+        ("Bildqualität", ("gut", "schlecht"), ("schlecht",)),
+        # These do not say so plainly.
+        ("qc", ("0", "1"), ()),
+        ("quality", ("1", "2", "3", "4"), ()),
+        ("status", ("not excluded", "ok"), ()),
+        ("tobacco_use", ("yes", "no"), ()),
+        ("outcome", ("good", "poor"), ()),
+        ("good", ("0", "1"), ()),
+        ("remark", ("poor inspiration", "ok"), ()),
+        ("is_valid", ("True", "False"), ()),
+    ],
+)
+def test_columns_say_what_is_not_to_be_used(header: str, values: tuple[str, ...], found: tuple[str, ...]) -> None:
+    assert refused(header, values) == found
 
 
 def test_names_of_values_are_read_from_any_small_file(tmp_path: Path) -> None:

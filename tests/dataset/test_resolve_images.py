@@ -3,6 +3,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pydicom.uid import SecondaryCaptureImageStorage
 from resolve_files import carried_out, dicom, files, picture, segmentation, text, volume
 
 from shared.dataset.gather import NO_RULE, OTHER_KIND
@@ -109,6 +110,27 @@ def test_series_by_headers(tmp_path: Path) -> None:
     assert [(case.patient, case.label) for case in named.cases] == [("P1", "sick"), ("P2", "well"), ("P2", "well")]
     assert {len(names) for names in named.left_out.values()} == {1} and len(named.left_out) == 2
     assert "PatientID of the DICOM headers" in named.coverage.grouping_from
+
+
+def test_series_that_are_no_images_are_left_out_with_a_reason(tmp_path: Path) -> None:
+    capture = SecondaryCaptureImageStorage
+    for patient in ("P1", "P2"):
+        dicom(tmp_path / f"{patient}/a/1.dcm", patient, f"{patient}a")
+        dicom(tmp_path / f"{patient}/b/1.dcm", patient, f"{patient}b", ImageType=["ORIGINAL", "PRIMARY", "LOCALIZER"])
+        dicom(tmp_path / f"{patient}/c/1.dcm", patient, f"{patient}c", SeriesDescription="Dose Report")
+        dicom(tmp_path / f"{patient}/d/1.dcm", patient, f"{patient}d", SOPClassUID=capture)
+    dicom(tmp_path / "P3/d/1.dcm", "P3", "P3d", SOPClassUID=capture)
+    for case in ("series", "folder"):
+        done = carried_out(
+            tmp_path, dimensions=3, images="{p}/{s}/{n}.dcm", case=case, label={"source": {"field": "p"}}
+        )
+        # An examination of screen shots only is all that there is of its patient.
+        assert list(files(done)) == ["P1/a", "P2/a", "P3/d"], case
+        assert {reason.partition(":")[0]: len(names) for reason, names in done.left_out.items()} == {
+            "images by which a scan was planned (scout, localizer)": 2,
+            "screen shots and reports beside the images of an examination": 4,
+        }
+        assert done.coverage.lossless == {"no_image": 6}
 
 
 def test_arrays_of_one_file_are_channels(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 from resolve_files import carried_out, dicom, files, picture, text, volume
 
@@ -64,6 +65,22 @@ def test_classes_are_renamed_left_out_and_missed(four: Path) -> None:
     assert any("'2' that the rules leave out" in reason for reason in done.left_out)
     only = table(four, "id,label\n1,0\n2,1\n3,1\n4,0\n", label=rule | {"only": ["Sick"]})
     assert set(labels(only)) == {"002.png", "003.png"} and "one class" in only.coverage.problems[-1]
+
+
+def test_cases_that_a_column_excludes_are_left_out_for_that_reason_only(four: Path) -> None:
+    exclude = [{"source": {"table": "t", "column": "Quality"}, "values": ["POOR", "0"], "reason": "quality is poor"}]
+    done = table(four, "id,label,quality\n1,a,good\n2,,poor\n3,b,\n4,b,fair\n4,b,0.0\n", exclude=exclude)
+    assert labels(done) == {"001.png": "a", "003.png": "b"}
+    assert done.left_out == {"excluded by the rules: quality is poor": ["002.png", "004.png"]}
+    both = table(
+        four, "id,label,quality\n1,a,good\n2,b,poor\n3,b,good\n", exclude=exclude, leave_out={"002.png": "dark"}
+    )
+    assert both.left_out["handed back: dark"] == ["002.png"]
+    for wrong in ({"files": "*", "values": ["1"]}, {"source": exclude[0]["source"]}, {}):
+        with pytest.raises(ValueError, match="needs either"):
+            table(four, "id,label\n1,a\n", exclude=[{"reason": "x", **wrong}])
+    with pytest.raises(RulesError, match="no column 'Quality'"):
+        table(four, "id,label\n1,a\n", exclude=exclude)
 
 
 def test_two_labels_of_one_case_are_a_conflict(four: Path) -> None:
@@ -279,3 +296,22 @@ def test_patients_that_are_not_known_are_left_out(four: Path) -> None:
     done = table(four, "id,label,who\n1,a,P1\n2,b,p1\n3,a,\n4,b,P2\n", patient={"table": "t", "column": "who"})
     assert [case.patient for case in done.cases] == ["P1", "P1", "P2"] and list(files(done))[-1] == "004.png"
     assert any("without a patient" in reason for reason in done.left_out)
+
+
+def test_sheets_of_a_workbook_are_one_table(four: Path) -> None:
+    book = openpyxl.Workbook()
+    for side, rows in (("train", [("1", "a"), ("2", "b")]), ("test", [("3", "a"), ("4", "c")]), ("notes", [])):
+        sheet = book.create_sheet(f"{side}_2020")
+        for row in (("id", "label"), *rows):
+            sheet.append(row)
+    book.save(four / "t.xlsx")
+    rules: dict[str, Any] = {
+        "images": "{n}.png",
+        "label": {"source": {"table": "t", "column": "label"}},
+        "split": {"source": {"table": "t", "column": "side"}, "train": ["train"], "test": ["test"]},
+    }
+    done = carried_out(four, tables={"t": {"file": "t.xlsx", "sheet": "{side}_2020", "key": "id"}}, **rules)
+    assert labels(done) == {"001.png": "a", "002.png": "b", "003.png": "a", "004.png": "c"}
+    assert done.coverage.splits == {"test": 2, "train": 2}
+    with pytest.raises(RulesError, match="no sheet"):
+        carried_out(four, tables={"t": {"file": "t.xlsx", "sheet": "{side}_2021", "key": "id"}}, **rules)

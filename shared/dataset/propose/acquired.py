@@ -4,22 +4,20 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from shared.dataset.by_headers import ABOUT_SERIES, no_image
 from shared.dataset.naming import evenly
 from shared.dataset.propose.pieces import Piece
 from shared.dataset.series import headers
 from shared.dataset.survey import Survey
-from shared.dataset.words import words
 
 _MOST_KINDS = 8
 _MOST_LOOKS = 160
 _FEWEST = 3
-_SCOUT = frozenset(["scout", "localizer", "localiser", "topogram", "survey", "loc", "surview", "plan"])
-"""Words of images by which a scan is planned."""
 
 
 def kinds_of_series(piece: Piece, survey: Survey) -> dict[str, Piece]:
     """What the headers call a series -> the part of the piece that has it, where a field tells the series of an
-    examination apart; without those by which a scan was planned. Empty where there is one kind, or where no two are of
+    examination apart; without those that are no images. Empty where there is one kind, or where no two are of
     most examinations, so that nothing is to be chosen."""
     if piece.family.kind != "slices" or not piece.family.folders:
         return {}
@@ -30,9 +28,10 @@ def kinds_of_series(piece: Piece, survey: Survey) -> dict[str, Piece]:
     if not few or len(piece.rows) < 2 * _FEWEST:
         return {}
     looked = evenly(list(zip(piece.sample, piece.rows, strict=True)), _MOST_LOOKS)
-    read = headers(survey.root, [file for file, _ in looked], ("SeriesDescription", "ProtocolName"))
+    read = headers(survey.root, [file for file, _ in looked], (*ABOUT_SERIES, "ProtocolName"))
     for name in few:
         said: dict[str, Counter[str]] = defaultdict(Counter)
+        aside = {row[name] for file, row in looked if no_image(read[file])}
         for file, row in looked:
             told = read[file]
             said[row[name]][told.get("SeriesDescription") or told.get("ProtocolName") or ""] += 1
@@ -41,8 +40,8 @@ def kinds_of_series(piece: Piece, survey: Survey) -> dict[str, Piece]:
         told_apart = len({text.lower() for text in called.values()}) == len(called) > 1
         if sure and told_apart and _chosen_from(piece, name, folders):
             parts = piece.split(name)
-            return {text: parts[value] for value, text in called.items()
-                    if value in parts and not _SCOUT & set(words(text))}  # fmt: skip
+            kept = {text: parts[value] for value, text in called.items() if value in parts and value not in aside}
+            return kept if len(kept) > 1 else {}
     return {}
 
 

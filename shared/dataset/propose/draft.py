@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from shared.contracts.base import TaskKind
-from shared.contracts.rules import Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
+from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
 from shared.dataset.propose.pieces import Piece, braces
 
 
@@ -57,6 +57,7 @@ class Draft:
     slope: Source | None = None
     intercept: Source | None = None
     split: SplitRule | None = None
+    exclude: tuple[Excluded, ...] = ()
     others: tuple[Piece, ...] = ()
     """Pieces that are neither, such as masks: fields are renamed in them, too."""
     prior: float = 0.0
@@ -174,6 +175,7 @@ class Draft:
                 slope=self.slope,
                 intercept=self.intercept,
                 split=self.split,
+                exclude=self.exclude,
             )  # fmt: skip
         except ValidationError:
             return None

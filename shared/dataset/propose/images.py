@@ -29,6 +29,10 @@ _BIDS = frozenset(("anat", "func", "dwi", "fmap", "perf", "pet", "meg", "eeg", "
 """Folders that hold one kind of image each in the brain imaging data structure."""
 
 
+_DERIVED = frozenset(("derivatives", "derived"))
+"""Folders of what was computed from the images."""
+
+
 def image_drafts(
     survey: Survey, task: TaskKind, wish: int | None, legends: Sequence[Legend], target: str = ""
 ) -> list[Draft]:
@@ -56,6 +60,7 @@ def image_drafts(
         # A few odd files beside the images are no set of their own.
         weight = 0.15 * min(1.0, len(draft.channels[0].pieces[0].files) / max(1, total))
         fits = 0.1 if wish in (None, draft.dimensions) else -0.1
+        fits -= 0.06 * any(_DERIVED & set(one.pattern.lower().split("/")) != set() for one in draft.pieces)
         found[at] = draft.change(prior=draft.prior + weight + fits)
     return sorted(found, key=lambda draft: -draft.prior)
 
@@ -150,8 +155,10 @@ def _without_copies(piece: Piece, looker: Looker) -> list[Piece]:
 
 
 def _name_channels(piece: Piece, name: str, values: Iterable[str]) -> bool:
-    """Sequences, or `0000`, `0001` at the end of a name after a field, as nnU-Net has them."""
-    if all(SEQUENCE.fullmatch(value.lower()) and not value.isdigit() for value in values):
+    """Sequences (of `t1n` and `t1c` the last letter), or `0000`, `0001` at the end of a name after a field, as nnU-Net
+    has them."""
+    lead = (re.search(rf"([^\W_{{}}]*){re.escape(braces(name))}", piece.pattern) or [""] * 2)[1].lower()
+    if all(SEQUENCE.fullmatch(lead + value.lower()) and not (lead + value).isdigit() for value in values):
         return True
     last = f"}}_{braces(name)}{piece.family.suffix}"
     counted = sorted(values) == [f"{number:04d}" for number in range(len(list(values)))]

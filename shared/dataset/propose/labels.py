@@ -13,6 +13,7 @@ from shared.dataset.propose.classes import MOST_CLASSES, Option, classes_in_name
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner, inner_values
 from shared.dataset.propose.legend import Legend, naming
+from shared.dataset.propose.meant import unasked
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import (
     Look,
@@ -106,6 +107,8 @@ def _columns(survey: Survey, look: Look, target: str) -> list[Option]:
                 continue
             found.append(_flags(replace(evidence, columns=flags), look.of(evidence.of), target))
             together |= set(flags) if found[-1].likely > 0.5 else set()
+            if (one := _summary(evidence, survey, look, target)) is not None:
+                found.append(one)
             continue
         table, column = table_of(survey, evidence), evidence.source.column
         if table is None or column is None:
@@ -115,9 +118,10 @@ def _columns(survey: Survey, look: Look, target: str) -> list[Option]:
         values = look.of(evidence.of if evidence.separator else cell_of(survey, table, column))
         likely = 0.35 * label_likeness(column) + 0.35 * min(1.0, share(values))
         likely += 0.05 * (evidence.score > 0.6) - 0.25 * _rare(values) + 0.1 * outcomes(evidence.values)
-        likely -= 0.5 * all(map(acquired, evidence.values))
+        taken = all(map(acquired, evidence.values)) or unasked(column, tuple(evidence.values), target)
+        likely -= 0.5 * bool(taken)
         found.append(Option(evidence.where, values, likely, evidence=evidence, column=column))
-    return [*(one for one in found if one.column not in together), *_unjoined(survey, look)]
+    return [*(one for one in found if one.table is not None or one.column not in together), *_unjoined(survey, look)]
 
 
 def _flags(evidence: Evidence, values: Sequence[str | None], target: str) -> Option:
@@ -137,6 +141,17 @@ def _flags(evidence: Evidence, values: Sequence[str | None], target: str) -> Opt
     nested = any(one <= other for one, other in permutations(places, 2))
     named = [name for name in findings if overlap(target, name) > 0]
     return option if len(named) > 1 and not nested else replace(option, likely=0.3)
+
+
+def _summary(evidence: Evidence, survey: Survey, look: Look, target: str) -> Option | None:
+    """Of columns of yes and no the one that the request names and that says yes wherever another does."""
+    held = [set(value.split("|")) for value in look.of(evidence.of) if value]
+    for name in evidence.columns:
+        table = table_of(survey, evidence)
+        if table and overlap(target, name) >= 0.99 and all(name in one for one in held):
+            values = look.of(cell_of(survey, table, name))
+            return Option(f"column {name} of {table.said}", values, 0.7, column=name, table=survey.tables.index(table))
+    return None
 
 
 def _rare(values: Sequence[str | None]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from shared.dataset.naming import evenly
 from shared.dataset.propose.pieces import Piece
 from shared.dataset.splits import split_of
-from shared.dataset.words import says_nothing, wanted
+from shared.dataset.words import label_likeness, says_nothing, wanted
 
 _WORD = re.compile(r"[^\W_]+")
 _WORDS = 200
@@ -29,6 +29,15 @@ def chosen(target: str, values: Sequence[str], most: int = 12) -> tuple[str, ...
     named = [value for value in values if _stands(value, said) or any(code in value for code in _codes(said))]
     kept = [value for value in named or values if not _stands(value, refused)]
     return tuple(kept) if 0 < len(kept) < len(values) else ()
+
+
+def unasked(header: str, values: Sequence[str], target: str) -> tuple[str, ...]:
+    """Values of a column of how images were taken that the request does not mean."""
+    # What stands beside `normal` is a class, and beside `train` a side.
+    if label_likeness(header) > 0.1 or any(split_of(value) or says_nothing(value) for value in values):
+        return ()
+    kept = chosen(target, values)
+    return tuple(value for value in values if value not in kept) if kept else ()
 
 
 def _codes(target: str) -> list[str]:

@@ -16,6 +16,9 @@ _BATCHES = (r"(?:images?|imgs?|part|batch|fold(?:er)?|set|data(?:set)?|chunk|dis
             r"|im|image_?)[-_ ]?")  # fmt: skip
 _BATCH = re.compile(rf"(?:^|[^a-z]){_BATCHES}$|(?:19|20)\d\d[-_ ]?q?$", re.I)
 _BATCH_VALUE = re.compile(rf"{_BATCHES}\d+$", re.I)
+_LONE_T, _T_VALUE = re.compile(r"(?:^|[^a-z])t[-_ ]?$", re.I), re.compile(r"t[-_ ]?\d+$", re.I)
+_MOST_TIMES = 20
+"""Numbers behind a `T` that may be points in time; more are of people or images."""
 _BEGINNING = r"^(\D*\d+)"
 _MOST_WORDS = 4
 """Words before numbers beyond which names are codes that nobody counted."""
@@ -58,7 +61,9 @@ def names(draft: Draft, look: Look, taken: set[str]) -> list[Name]:
             continue
         said = bool(PERSON.search(one.lead)) or (one.whole and _part(known, PERSON_VALUE) > 0.6)
         said = one.said or (said and not _BATCH.search(one.lead))
-        if not said and (_BATCH.search(one.lead) or (one.whole and _part(known, _BATCH_VALUE) > 0.6)):
+        batch = _BATCH.search(one.lead) or (one.whole and _part(known, _BATCH_VALUE) > 0.6)
+        times = _LONE_T.search(one.lead) or (one.whole and _part(known, _T_VALUE) > 0.6)
+        if not said and batch and not (times and many > _MOST_TIMES):
             continue
         single = one.text == braces(one.field)
         if single and many <= _MOST_SPLITS and any(split_of(value) for value in set(known)):

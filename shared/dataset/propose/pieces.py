@@ -27,6 +27,11 @@ class Piece:
     pattern: str
     files: tuple[str, ...]
     """Images: of slices the first of each folder. All of them."""
+    beside: tuple[Family, ...] = ()
+    """Further families whose files are among them."""
+
+    def family_of(self, file: str) -> Family:
+        return next((one for one in self.beside if one.has(file)), self.family)
 
     @cached_property
     def rows(self) -> list[dict[str, str]]:

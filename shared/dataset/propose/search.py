@@ -18,6 +18,7 @@ from shared.dataset.propose.legend import Legend, legends
 from shared.dataset.propose.masks import mask_drafts
 from shared.dataset.propose.patients import with_patient
 from shared.dataset.propose.questions import with_questions
+from shared.dataset.propose.refused import with_refused
 from shared.dataset.propose.sample import sampled
 from shared.dataset.propose.score import MOST_EARNED, score_of, share_of
 from shared.dataset.propose.splits import with_split
@@ -133,13 +134,14 @@ def _answered(drafts: list[Draft], answers: Mapping[str, str]) -> list[Draft]:
 
 
 def _completed(draft: Draft, seen: Survey, asked: Asked) -> list[Draft]:
-    """With patient and split."""
+    """With patient and split, and without what is not to be used."""
     draft = with_rescaling(with_split(draft, seen), seen)
     taken = {"entry"} if draft.case == "entry" else set()
     taken |= {"label"} if draft.label and draft.label.source and draft.label.source.field else set()
     if draft.split and draft.split.source.field:
         taken.add(draft.split.source.field)
-    return with_patient(draft, seen, taken, asked.answers.get("patient"))
+    made = with_patient(draft, seen, taken, asked.answers.get("patient"))
+    return [with_refused(one, seen, asked.target) for one in made]
 
 
 def attempt(draft: Draft, seen: Survey, listing: Listing) -> Tried | None:
@@ -166,6 +168,7 @@ def _without_split(draft: Draft) -> Draft:
     used = {source.table for source in (draft.patient, draft.label and draft.label.source) if source}
     used |= {draft.label.table} if draft.label else set()
     used |= {source.table for source in (draft.slope, draft.intercept) if source}
+    used |= {one.source.table for one in draft.exclude if one.source}
     used |= {mask.table for mask in draft.masks} | {one.table for one in (draft.text.sources if draft.text else ())}
     chained = {table.names.partition(".")[0] for table in draft.tables.values()}
     tables = {key: one for key, one in draft.tables.items() if key != name or key in used | chained}
@@ -187,7 +190,7 @@ def _proposal(one: Tried, key: str, choice: str) -> Proposal:
         coverage=one.coverage,
         share=round(share_of(one.coverage), 4),
         score=one.score,
-        says=sentence(one.draft.says, ("case", "axis", "array", "target", "patient", "split", "missing")),
+        says=sentence(one.draft.says, ("case", "axis", "array", "target", "patient", "split", "exclude", "missing")),
         key=key,
         choice=choice,
     )

@@ -7,7 +7,7 @@ from shared.dataset.evidence import Evidence
 from shared.dataset.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import inner_values
-from shared.dataset.propose.tables import files_of, shared_ends, with_table
+from shared.dataset.propose.tables import files_of, shared_ends, sheets_of, with_table
 from shared.dataset.propose.values import cell_of, look_at, share, table_of
 from shared.dataset.splits import split_of
 from shared.dataset.survey import Survey
@@ -52,18 +52,21 @@ def with_split(draft: Draft, survey: Survey) -> Draft:
 
 
 def _by_files(draft: Draft, survey: Survey) -> Draft | None:
-    """A table that comes in a file a side, such as train.csv and test.csv with the same columns."""
+    """A table that comes in a file or a sheet a side, such as train.csv and test.csv with the same columns."""
     for look in survey.tables:
-        if not look.also or look.key is None or look.share < _ENOUGH or "{side}" not in files_of(look):
+        parts = (look.sheet or "", *look.sheets) if look.sheets else (look.file, *look.also)
+        pattern = sheets_of(look) if look.sheets else files_of(look)
+        if look.key is None or look.share < _ENOUGH or not pattern or "{side}" not in pattern:
             continue
-        read = compile(files_of(look))
-        values = [(read.match(file) or {}).get("side") for file in (look.file, *look.also)]
-        made = with_table(draft, survey, look)
-        if made is None or not all(value and split_of(value) for value in values):
+        read = compile(pattern)
+        told = {field: [(read.match(part) or {}).get(field) for part in parts] for field in read.fields}
+        field = next((one for one, values in told.items() if all(value and split_of(value) for value in values)), None)
+        made = with_table(draft, survey, look) if field else None
+        if made is None or field is None:
             continue
-        rule = _rule(values, Source(table=made[1], column="side"))
+        rule = _rule(told[field], Source(table=made[1], column=field))
         if rule:
-            said = f"the split is told by {' and '.join((look.file, *look.also))}"
+            said = f"the split is told by {' and '.join(parts)}" + f" of {look.file}" * bool(look.sheets)
             return made[0].change(split=rule).said("split", said)
     return None
 

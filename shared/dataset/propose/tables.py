@@ -1,8 +1,8 @@
 """Tables of the survey as tables of rules: their key, and chains over another table."""
 
 import re
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Mapping, Sequence
+from itertools import count, takewhile
 
 from shared.contracts.rules import Source, Table
 from shared.dataset.joins import TableLook, plain
@@ -26,8 +26,9 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
     if look.pattern and records is None:
         return None
     file = records.file if records else _by_side(draft, look, files_of(look))
+    sheet = sheets_of(look)
     for name, one in draft.tables.items():
-        if one.file == file and one.sheet == look.sheet:
+        if one.file == file and one.sheet == sheet:
             return draft, name
     name = slug(look.name, "table")
     while name in draft.tables:
@@ -35,18 +36,18 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
     if records:
         return draft.change(tables={**draft.tables, name: records}), name
     if (several := rows_of_views(draft, look)) is not None:
-        table = Table(file=file, sheet=look.sheet, key=several[1], names="path")
+        table = Table(file=file, sheet=sheet, key=several[1], names="path")
         return several[0].change(tables={**draft.tables, name: table}), name
     if look.key and look.more:
-        table = Table(file=file, sheet=look.sheet, key="\n".join(map(braces, (look.key, *look.more))), names="path")
+        table = Table(file=file, sheet=sheet, key="\n".join(map(braces, (look.key, *look.more))), names="path")
         return draft.change(tables={**draft.tables, name: table}), name
     if look.key and look.share >= _ENOUGH:
         key, by = _finest(look, len(survey.units.files) / max(1, survey.units.total))
         draft, names = _named(draft, look, key, by)
-        table = Table(file=file, sheet=look.sheet, key=key, names=names)
+        table = Table(file=file, sheet=sheet, key=key, names=names)
         return draft.change(tables={**draft.tables, name: table}), name
     if (column := path_column(look)) is not None:
-        table = Table(file=file, sheet=look.sheet, key=column, names="path")
+        table = Table(file=file, sheet=sheet, key=column, names="path")
         return draft.change(tables={**draft.tables, name: table}), name
     if (subject := _one_each(draft, survey, look)) is not None:
         return draft.change(tables={**draft.tables, name: subject}), name
@@ -58,7 +59,7 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
     if inner is None:
         return None
     draft, first = inner
-    table = Table(file=file, sheet=look.sheet, key=key, names=f"{first}.{theirs}")
+    table = Table(file=file, sheet=sheet, key=key, names=f"{first}.{theirs}")
     return draft.change(tables={**draft.tables, name: table}), name
 
 
@@ -100,15 +101,24 @@ def _by_side(draft: Draft, look: TableLook, file: str) -> str:
     names, so that `train.json` tells of those in `train`."""
     if "{side}" not in file:
         return file
-    sides = {(compile(file).match(one) or {}).get("side", "").lower() for one in (look.file, *look.also)}
+    read = [compile(file).match(one) or {} for one in (look.file, *look.also)]
+    sides = {field: {fields.get(field, "").lower() for fields in read} for field in compile(file).fields}
+    rows = [row for piece in draft.channels[0].pieces for row in piece.rows]
     for name in draft.channels[0].pieces[0].fields:
         if not all(name in piece.fields for piece in draft.pieces):
             continue
-        rows = [row for piece in draft.channels[0].pieces for row in piece.rows]
-        alone = {tuple(value for key, value in row.items() if key != name) for row in rows}
-        if {row[name].lower() for row in rows} == sides and len(alone) < len(rows):
-            return file.replace("{side}", braces(name))
+        values = {row[name].lower() for row in rows}
+        field = next((field for field, known in sides.items() if known == values), None)
+        apart = [one for one in draft.pieces[0].fields if one != name and not _follows(rows, one, name)]
+        if field and len({tuple(row[one] for one in apart) for row in rows}) < len(rows):
+            return file.replace(braces(field), braces(name))
     return file
+
+
+def _follows(rows: Sequence[Mapping[str, str]], field: str, other: str) -> bool:
+    """Whether a field says what another says, too: `Training` beside `a`."""
+    pairs = {(row[field], row[other]) for row in rows}
+    return len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
 
 
 def files_of(look: TableLook) -> str:
@@ -119,17 +129,30 @@ def files_of(look: TableLook) -> str:
     split = [file.split("/") for file in files]
     if len({len(parts) for parts in split}) > 1:
         return literal(look.file)
-    made = []
+    made: list[str] = []
     for column in zip(*split, strict=True):
-        if len(set(column)) == 1:
-            made.append(literal(column[0]))
-            continue
-        head, tail = shared_ends(column)
-        field = "side" if not any("{side}" in part for part in made) else f"side{len(made)}"
-        # An empty middle, as in `a.csv` and `a_2.csv`, is no field.
-        whole = any(len(name) <= len(head) + len(tail) for name in column)
-        made.append("*" if whole else f"{literal(head)}{{{field}}}{literal(tail)}")
+        made.append(_differing(column, sum(part.count("{side") for part in made)))
     return "/".join(made)
+
+
+def sheets_of(look: TableLook) -> str | None:
+    """The sheet of a table, or a pattern of its sheets, in which what differs is `{side}`."""
+    return _differing((look.sheet, *look.sheets)) if look.sheet and look.sheets else look.sheet
+
+
+def _differing(names: Sequence[str], known: int = 0) -> str:
+    """A pattern of names, in which what differs is a field: `side`, `side2` and so on behind those that are `known`.
+    None where a name has nothing of its own, as in `a`, `a_2`."""
+    if len(set(names)) == 1:
+        return literal(names[0])
+    fields = (f"side{number if number > 1 else ''}" for number in count(known + 1))
+    words = [re.findall(r"[^\W_]+|[\W_]", name) for name in names]
+    if len({len(one) for one in words}) == 1:
+        columns = zip(*words, strict=True)
+        return "".join(literal(one[0]) if len(set(one)) == 1 else braces(next(fields)) for one in columns)
+    head, tail = shared_ends(names)
+    whole = any(len(name) <= len(head) + len(tail) for name in names)
+    return "*" if whole else f"{literal(head)}{braces(next(fields))}{literal(tail)}"
 
 
 def shared_ends(names: Sequence[str]) -> tuple[str, str]:
@@ -190,7 +213,8 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
                 return made, "unit"
             return draft, min(inner) if len(inner) == 1 else "auto"
     if by.startswith("field"):
-        for name in first.fields:
+        own = by.removeprefix("field")
+        for name in sorted(first.fields, key=lambda name: name != own):
             column = first.column(name)
             named = sum(plain(value) in keys for value in column) >= 0.5 * look.share * len(column)
             if column and named and all(name in piece.fields for piece in draft.pieces):

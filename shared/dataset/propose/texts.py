@@ -17,7 +17,9 @@ from shared.dataset.survey import Survey
 from shared.dataset.words import overlap, words
 
 _WHOLE = ("report", "text", "caption", "narrative")
-_PARTS = ("finding", "impression", "conclusion")
+_PARTS = ("finding", "befund", "hallazgo", "résultat",
+          "impression", "beurteilung", "impresión", "conclusion", "conclusión")  # fmt: skip
+"""In the order in which they stand."""
 _WORDS = 4
 """Of a text beside an image, on average; fewer are a name or a class."""
 _OWN = 0.1

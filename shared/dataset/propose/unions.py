@@ -82,7 +82,7 @@ def merged(pieces: Sequence[Piece], others: Sequence[Family]) -> tuple[Piece, ..
     pattern = "".join(tokens)
     if any(compile(pattern).match(file) is not None for other in others for file in evenly(other.files, _CHECKED)):
         return None  # it would take masks or other files, too
-    return (replace(pieces[0], pattern=pattern, files=files),)
+    return (replace(pieces[0], pattern=pattern, files=files, beside=tuple(piece.family for piece in pieces[1:])),)
 
 
 def _is_sequence(name: str) -> bool:

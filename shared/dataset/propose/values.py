@@ -31,7 +31,8 @@ def look_at(draft: Draft) -> Look:
     rows: list[dict[str, str]] = []
     channel = draft.channels[0]
     for piece in channel.pieces:
-        units += [(piece.family.number, channel.parts(file, draft.case == "entry")[0]) for file in piece.sample]
+        files = [channel.parts(file, draft.case == "entry")[0] for file in piece.sample]
+        units += [(piece.family_of(file).number, file) for file in files]
         rows += piece.rows
     return Look(tuple(units), tuple(rows))
 
