@@ -133,7 +133,7 @@ def train(config: Any) -> int:
     flat = [weight for weight in network.parameters() if weight.ndim < 2]
     groups = [{"params": deep, "weight_decay": wanted.weight_decay}, {"params": flat, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
-    total = steps * wanted.epochs
+    total = steps * wanted.most_epochs
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
 
