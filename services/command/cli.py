@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.command import asking, datasets, forget, live, packages, report, system
+from services.command import asking, datasets, forget, live, packages, report, system, weights
 from services.command.console import connect, err, known, out
 from services.command.fetch import fetch_run, whole
 from services.command.guard import guard
@@ -40,6 +40,7 @@ app.add_typer(forget.app)
 app.add_typer(packages.app)
 app.add_typer(packages.keys, name="keys")
 app.add_typer(datasets.app, name="dataset")
+app.add_typer(weights.app, name="weights")
 
 DETACHED = 130
 

@@ -32,7 +32,22 @@ def upload(gateway: Gateway, source: Path, tell: Tell) -> Ref:
 
     Raises UserError for what cannot be a dataset, before anything is sent.
     """
-    parcel = look(source, gateway.limits())
+    return _send(gateway, source, look(source, gateway.limits()), tell)
+
+
+def send_file(gateway: Gateway, source: Path, tell: Tell) -> Ref:
+    """Send a file as it is. Raises UserError where there is none that can be read."""
+    try:
+        if not source.is_file():
+            raise UserError(f"{source} is no file on this machine. Check the spelling.")
+        with source.open("rb"):
+            size = source.stat().st_size
+    except PermissionError:
+        raise UserError(f"{source} cannot be read. Open it with `chmod u+r {source}`.") from None
+    return _send(gateway, source, Parcel(size, lambda: _bytes(source, size)), tell)
+
+
+def _send(gateway: Gateway, source: Path, parcel: Parcel, tell: Tell) -> Ref:
     digest, sent = hashlib.sha256(), 0
 
     def chunks() -> Iterator[bytes]:
@@ -116,4 +131,4 @@ def _bytes(path: Path, size: int) -> Iterator[bytes]:
             left -= len(chunk)
             yield chunk
         if left or file.read(1):
-            raise UserError(f"{path} changed while it was being sent. Send the dataset again once it is at rest.")
+            raise UserError(f"{path} changed while it was being sent. Send it again once it is at rest.")

@@ -9,6 +9,7 @@ from shared.contracts.base import Ref, Token
 from shared.contracts.erasure import Amount
 from shared.contracts.questions import Point, Question
 from shared.contracts.runs import Budget, RunSummary
+from shared.contracts.weights import Suffix
 from shared.settings import Right
 
 
@@ -66,6 +67,16 @@ class NewDataset(Body):
 class DatasetsAdded(Body):
     dataset_ids: tuple[str, ...]
     resumed: tuple[str, ...] = Field((), description="Runs that waited for a dataset and were woken.")
+
+
+class NewWeights(Body):
+    """Weights for the shelf."""
+
+    name: Token
+    file: Ref = Field(description="What POST /archives answered.")
+    suffix: Suffix = Field(description="How the file is to be read.")
+    licence: str = Field(min_length=1, max_length=300)
+    source: str = Field(min_length=1, max_length=1000)
 
 
 class ArchiveLimits(Body):

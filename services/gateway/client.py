@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -17,6 +18,7 @@ from services.gateway.trace_model import Trace
 from shared.contracts.base import Ref
 from shared.contracts.questions import Point, Question
 from shared.contracts.runs import Budget, DataCard, RunFinished, RunSummary
+from shared.contracts.weights import Suffix, Weights
 from shared.errors import M3Error, NotFound, Unavailable, UserError
 from shared.settings import Settings
 from shared.store.archive_rules import Limits
@@ -128,6 +130,19 @@ class Gateway:
 
     def datasets(self) -> list[DataCard]:
         return [DataCard.model_validate(card) for card in self._ask("GET", "/datasets")]
+
+    def add_weights(self, name: str, file: Ref, suffix: Suffix, licence: str, source: str) -> Weights:
+        body = {"name": name, "file": file.model_dump(mode="json"), "suffix": suffix}
+        # A runner looks at the file first.
+        timeout = httpx.Timeout(30, connect=3, read=900)
+        body |= {"licence": licence, "source": source}
+        return Weights.model_validate(self._ask("POST", "/weights", json=body, timeout=timeout))
+
+    def weights(self) -> list[Weights]:
+        return [Weights.model_validate(found) for found in self._ask("GET", "/weights")]
+
+    def remove_weights(self, name: str) -> None:
+        self._ask("DELETE", f"/weights/{quote(name, safe='')}")
 
     def limits(self) -> Limits:
         return Limits(**self._ask("GET", "/archives/limits"))

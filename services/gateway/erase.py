@@ -98,6 +98,7 @@ async def _named_by_the_rest(
 ) -> list[Ref]:
     """What stays in the store for other runs and datasets, and for archives that wait to be registered."""
     found = [archive for archive in parts.uploads.waiting() if archive not in dropped]
+    found += [weights.file for weights in await parts.bus.weights()]
     for card in await parts.bus.cards():
         if card.dataset_id in cards and card.archive:
             found.append(card.archive)

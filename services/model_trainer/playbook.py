@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from services.model_trainer import shelf
 from services.model_trainer.remedies import Changes, Config, edits, remedy
 from shared.agent.brief import Brief
 from shared.agent.calls import call, submit, text_of
@@ -22,15 +23,21 @@ TRIES = 4
 
 
 def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
-    """One job in the ordinary case. A failure is mended by its cause; a cause that stays is the end."""
+    """One job in the ordinary case, after two trials where the shelf has weights that fit. A failure is mended by its
+    cause; a cause that stays is the end."""
     looked = yield (call(ReadFiles(paths=(CONFIG,))),)
     config = text_of(looked.results[0], CONFIG)
+    kept: Changes = {}
+    seconds, notes = brief.train_seconds, ""
+    if start := shelf.candidate(brief, parsed(config)):
+        kept, config, notes = yield from shelf.trials(brief, config, start, COMMAND)
+        seconds *= 1 - 2 * shelf.PART
     # The rest of the budget is for starting, checking the images and writing the package.
-    change: Changes = {"training.train_seconds": int(brief.train_seconds * 0.9), "training.seed": brief.requested.seed}
+    change: Changes = {"training.train_seconds": int(seconds * 0.9), "training.seed": brief.requested.seed} | kept
     causes: list[str] = []
     for number in range(TRIES):
         calls, config = edits("config.yaml", config, change)
-        ended = yield (*calls, call(StartTraining(command=COMMAND, seconds=brief.train_seconds)))
+        ended = yield (*calls, call(StartTraining(command=COMMAND, seconds=seconds)))
         job = ended.event or {}
         told = str(job.get("summary", "; ".join(result.summary for result in ended.results)))
         known = failure(job, told)
@@ -38,7 +45,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
         # A model that finds nothing is worth another try, and is delivered where that does not help.
         change = remedy(known, keys, causes.count(known.name) + 1) if known else {}
         if job.get("outcome") == "ok" and (number == TRIES - 1 or "dice_zero" in causes or not change):
-            answer = FinishedTraining(job_id=str(job["job_id"]), hyper_parameters=training_keys(keys))
+            answer = FinishedTraining(job_id=str(job["job_id"]), hyper_parameters=training_keys(keys), notes=notes)
             judged = yield (submit("submit_training", answer),)
             raise GateFailed("the package was not accepted: " + "; ".join(judged.notes), "package_accepted")
         if samples := bad_samples(ended):

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, get_args
 import services
 from services.tool_runner.archives import unpacked
 from services.tool_runner.sandbox import Mount
+from services.tool_runner.shelf import lay_out
 from services.tool_runner.views import materialise_view
 from shared.contracts.base import Service
 from shared.contracts.flow import stage_of
 from shared.contracts.runs import DataCard, End
 from shared.contracts.state import RunState
+from shared.contracts.weights import FOLDER
 from shared.errors import DataUnusable, UserError
 from shared.store.archive_rules import ArchiveRefused
 
@@ -38,6 +40,7 @@ class Mounted:
 
     data: Path | None = None
     templates: Path | None = None
+    weights: Path | None = None
 
     def mounts(self) -> list[Mount]:
         found = []
@@ -45,24 +48,30 @@ class Mounted:
             found.append(Mount(source=self.data, target="/data", env="M3_DATA"))
         if self.templates:
             found.append(Mount(source=self.templates, target="/templates", env="M3_TEMPLATES"))
+        if self.weights:
+            found.append(Mount(source=self.weights, target=FOLDER, env="M3_WEIGHTS"))
         return found
 
 
 class Mounts:
     def __init__(self, settings: Settings, store: Store, bus: Bus | None = None) -> None:
-        """`bus` tells which uploaded datasets live runs use; without it no copy of one is ever removed."""
+        """`bus` tells which uploaded datasets live runs use, without it no copy of one is ever removed; and what is on
+        the shelf, without it nothing."""
         self._settings = settings
         self._store = store
         self._bus = bus
 
     async def for_role(self, role: Service, state: RunState) -> Mounted:
-        """Task Manager: nothing. Data Engineer: the raw dataset. Later roles: templates and the training view."""
+        """Task Manager: nothing. Data Engineer: the raw dataset. Later roles: templates, the training
+        view, and the shelf of weights."""
         area = stage_of(role).area
         if area == "data":
             return Mounted(data=await self.dataset(state))
         if area == "build" and state.locked:
             view = await materialise_view(state.locked.view, self._store, self._settings.home)
-            return Mounted(data=view, templates=await asyncio.to_thread(templates, self._settings.home))
+            home, shelf = self._settings.home, await self._bus.weights() if self._bus else []
+            weights = await asyncio.to_thread(lay_out, shelf, self._store, home)
+            return Mounted(data=view, templates=await asyncio.to_thread(templates, home), weights=weights)
         return Mounted()
 
     async def dataset(self, state: RunState) -> Path:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from services.tool_runner import weights
 from services.tool_runner.ended import remove_ended_runs
 from services.tool_runner.execute import SandboxExecute, last_json
 from services.tool_runner.jobs import Jobs
@@ -37,6 +38,7 @@ from shared.contracts.tools import (
     ToolClass,
     ToolResult,
 )
+from shared.contracts.weights import LookAtWeights
 from shared.dataset.listing import list_files
 from shared.errors import DataUnusable, ToolBroken, ToolRefused, UserError
 from shared.service import Context
@@ -75,6 +77,8 @@ class Runner:
             return await self._pictures(call)
         if call.tool == ProfileDataset.tool and call.role in ("gateway", "task_manager"):
             return await self._profile(call)
+        if call.tool == LookAtWeights.tool and call.role == "gateway":
+            return await self._weights(call)
         if not stage_of(call.role).area or (call.tool not in TOOLS and call.tool not in PROBES):
             return _refuse(call, f"{call.role} may not call {call.tool}")
         state = await self.bus.state(call.run_id)
@@ -148,6 +152,15 @@ class Runner:
             call_id=call.call_id, tool=call.tool, ok=True, summary=str(found.get("summary"))[:MAX_RESULT_CHARS],
             data=data, isolation=done.isolation,
         )  # fmt: skip
+
+    async def _weights(self, call: ToolCall) -> ToolResult:
+        scratch = Path(tempfile.mkdtemp(prefix="weights-", dir=await asyncio.to_thread(self._scratch)))
+        try:
+            return await weights.look(call, self.context, self.level, scratch)
+        except (ToolBroken, UserError) as error:
+            return _refuse(call, str(error))
+        finally:
+            await asyncio.to_thread(remove_tree, scratch)
 
     def _scratch(self) -> Path:
         folder = self.home / "jobs"

@@ -48,9 +48,9 @@ async def _refuse_late(asked: Sweep, bus: Bus) -> None:
 
 
 def _of_nobody(runner: Path, erased: Collection[str], needed: Collection[str]) -> list[Path]:
-    """Workspaces and logs of what is erased; views and unpacked archives that nothing names; what jobs left behind."""
+    """Workspaces and logs of what is erased; views, archives and weights that nothing names; what jobs left."""
     found = [path for name in ("ws", "logs") for path in _inside(runner / name) if path.name in erased]
-    for name in ("views", "datasets"):
+    for name in ("views", "datasets", "weights"):
         found += [path for path in _inside(runner / name) if path.name.partition(".")[0] not in needed]
     return found + _inside(runner / "jobs")
 

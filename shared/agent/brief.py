@@ -7,6 +7,7 @@ from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.modules import ModuleAssembled
 from shared.contracts.runs import DataCard, RunRequested, TaskPlanned, WorkReturned
 from shared.contracts.state import RunState
+from shared.contracts.weights import Offered
 
 
 class Brief(Contract):
@@ -27,12 +28,19 @@ class Brief(Contract):
     answers: dict[str, str] = {}
     """Key -> what a person answered. The answers to the Data Engineer, who sees test labels, it alone reads."""
     actions_left: int | None = Field(default=None)
+    weights: tuple[Offered, ...] = ()
+    """What is on the shelf; for the two roles that build and train."""
     train_seconds: float = 3600.0
     """Wall time that one training job may take."""
 
 
 def make_brief(
-    role: AgentName, order: str, state: RunState, cards: tuple[DataCard, ...], train_seconds: float
+    role: AgentName,
+    order: str,
+    state: RunState,
+    cards: tuple[DataCard, ...],
+    train_seconds: float,
+    weights: tuple[Offered, ...] = (),
 ) -> Brief:
     """Only what the role may know: the index (which names test samples) and the sealed split stay behind."""
     if state.requested is None:
@@ -57,5 +65,6 @@ def make_brief(
             if role == "data_engineer" or state.askers.get(key) != "data_engineer"
         },
         actions_left=None if bound is None else max(0, bound - state.spent.actions),
+        weights=weights if later else (),
         train_seconds=state.budget.train_seconds or train_seconds,
     )

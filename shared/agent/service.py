@@ -14,9 +14,11 @@ from shared.agent.desk import Desk
 from shared.agent.loop import GaveUp, OutOfBudget, run_agent, spent_in
 from shared.agent.role import Role
 from shared.contracts.base import Event
+from shared.contracts.flow import stage_of
 from shared.contracts.questions import END, QuestionAsked
 from shared.contracts.runs import RoleFailed
 from shared.contracts.state import RunState, order_for, out_of_turn
+from shared.contracts.weights import Offered
 from shared.errors import GateFailed, M3Error, ReplayMismatch, ToolBroken, UserError
 from shared.models import make_core
 
@@ -43,9 +45,11 @@ class AgentService:
                 await self._work(order, state)
 
     async def _work(self, order: str, state: RunState) -> None:
-        wanted = self.role.name == "task_manager"
-        cards = await current_cards(self.bus, self.settings.profile_seconds) if wanted else ()
-        desk = Desk(self.bus, self.role, make_brief(self.role.name, order, state, cards, self.settings.train_seconds))
+        name, seconds = self.role.name, self.settings.train_seconds
+        cards = await current_cards(self.bus, self.settings.profile_seconds) if name == "task_manager" else ()
+        builds = stage_of(name).area == "build"
+        shelf = tuple(Offered.of(weights) for weights in await self.bus.weights()) if builds else ()
+        desk = Desk(self.bus, self.role, make_brief(name, order, state, cards, seconds, shelf))
         assert state.requested is not None
         try:
             accepted = await run_agent(desk, make_core(state.requested.core))

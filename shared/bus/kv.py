@@ -7,10 +7,11 @@ from nats.js.errors import APIError
 
 from shared.bus.connection import Connection, lost_race
 from shared.bus.part import Part, readable
-from shared.bus.streams import CARDS, DESIRED, INTAKE, LOG, WORKSPACES, kv_stream, kv_subject
+from shared.bus.streams import CARDS, DESIRED, INTAKE, LOG, WEIGHTS, WORKSPACES, kv_stream, kv_subject
 from shared.contracts.base import MAX_MESSAGE_BYTES, Ref
 from shared.contracts.runs import DataCard
 from shared.contracts.training import JobProgress
+from shared.contracts.weights import Weights
 
 Wish = Literal["run", "stop", "cancel"]
 
@@ -63,6 +64,21 @@ class Registry(Part):
     async def put_card(self, card: DataCard) -> None:
         """Register the card, or replace the one with the same dataset_id."""
         await kv_put(self.connection, CARDS, card.dataset_id, card.model_dump_json().encode())
+
+    async def weights(self) -> list[Weights]:
+        """The shelf, by name."""
+        messages = self.connection.read(kv_stream(WEIGHTS), kv_subject(WEIGHTS, ">"))
+        found = [Weights.model_validate_json(message.data or b"") async for message in messages]
+        return sorted(found, key=lambda weights: weights.name)
+
+    async def put_weights(self, weights: Weights) -> None:
+        """Put them on the shelf, in the place of those with the same name."""
+        await kv_put(self.connection, WEIGHTS, weights.name, weights.model_dump_json().encode())
+
+    async def remove_weights(self, name: str) -> None:
+        """Take them off the shelf; nothing where they are not on it."""
+        async for message in self.connection.read(kv_stream(WEIGHTS), kv_subject(WEIGHTS, name)):
+            await self.connection.js.delete_msg(kv_stream(WEIGHTS), int(message.seq or 0))
 
     async def workspace_head(self, run_id: str, area: str) -> Ref | None:
         """The manifest of the newest synchronised state of a workspace; None when it was never synchronised."""

@@ -22,6 +22,7 @@ from shared.bus.streams import (
     EVENTS,
     INTAKE,
     TOOLS,
+    WEIGHTS,
     WORKSPACES,
     kv_stream,
     kv_subject,
@@ -59,6 +60,8 @@ def rights(service: Service) -> Rights:
     if service in AGENTS:
         reads.append(turns_stream(service))
         says.append(turn_subject("*", service))
+    if service in ("module_architect", "model_trainer"):
+        reads.append(kv_stream(WEIGHTS))
     if service == "task_manager":
         # It registers a card anew where the files have changed since they were looked at.
         reads.append(kv_stream(CARDS))
@@ -66,12 +69,12 @@ def rights(service: Service) -> Rights:
     elif service == "gateway":
         # It erases runs and datasets, and so finds what is theirs, and what others still name, in every stream.
         reads += [stream for stream in ERASABLE if stream not in reads]
-        says += [kv_subject(bucket, "*") for bucket in (CARDS, DESIRED, ERASED)]
+        says += [kv_subject(bucket, "*") for bucket in (CARDS, DESIRED, ERASED, WEIGHTS)]
         says += [f"$JS.API.STREAM.MSG.DELETE.{stream}" for stream in ERASABLE]
         hears += ["evt.>", "log.>"]
     elif service == "tool_runner":
         results = [results_bucket(caller) for caller in CALLERS]
-        reads += map(kv_stream, (*results, CARDS, WORKSPACES, DESIRED, INTAKE))
+        reads += map(kv_stream, (*results, CARDS, WORKSPACES, DESIRED, INTAKE, WEIGHTS))
         says += [
             "log.*.*",
             kv_subject(WORKSPACES, ">"),

@@ -26,6 +26,7 @@ from shared.errors import ServerUnfit, Unavailable
 
 EVENTS, LOG, TOOLS, DLQ, ADVISORIES, FENCE = "EVENTS", "LOG", "TOOLS", "DLQ", "ADVISORIES", "FENCE"
 CARDS, WORKSPACES, DESIRED, INTAKE, ERASED = "CARDS", "WORKSPACES", "DESIRED", "INTAKE", "ERASED"
+WEIGHTS = "WEIGHTS"
 
 
 def turns_stream(role: str) -> str:
@@ -44,7 +45,7 @@ def results_bucket(asker: str) -> str:
 
 CALLERS = (*AGENTS, "gateway", "tool_runner")
 """Who makes calls: the roles, the gateway (profiles, pictures of a report), and a runner that shares an intake out."""
-BUCKETS = (*map(results_bucket, CALLERS), CARDS, WORKSPACES, DESIRED, INTAKE, ERASED)
+BUCKETS = (*map(results_bucket, CALLERS), CARDS, WORKSPACES, DESIRED, INTAKE, ERASED, WEIGHTS)
 
 DAY = 86_400.0
 _KEPT = dict.fromkeys((*map(results_bucket, CALLERS), DESIRED), 30 * DAY)

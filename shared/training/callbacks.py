@@ -30,7 +30,7 @@ def arguments(wanted: Any, device: torch.device, folder: Path, eval_strategy: st
     precision = mixed_precision(wanted, device)
     made = TrainingArguments(
         output_dir=str(folder),
-        num_train_epochs=wanted.epochs,
+        num_train_epochs=wanted.most_epochs,
         per_device_train_batch_size=wanted.batch_size,
         per_device_eval_batch_size=wanted.batch_size,
         gradient_accumulation_steps=wanted.accumulate,

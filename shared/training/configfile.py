@@ -1,10 +1,10 @@
 """A template's configuration: YAML against a typed model. What is unknown or wrong is refused together, by name."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -20,8 +20,8 @@ class Section(BaseModel):
 class Training(Section):
     """What this library reads of a section `training`; a template has it with its own defaults and more keys."""
 
-    epochs: int = Field(default=1000, ge=1)
-    """Upper bound; `train_seconds` and `patience` may end it earlier."""
+    epochs: int | None = Field(default=None, ge=1)
+    """Upper bound; null is as many as `train_seconds` holds."""
     train_seconds: float | None = Field(default=600, gt=0)
     """Wall seconds of the whole command, reading and packaging included; null is no bound."""
     batch_size: int = Field(default=8, ge=1)
@@ -30,8 +30,9 @@ class Training(Section):
     """Batches whose gradients are added up for one step."""
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.05, ge=0)
-    patience: int = Field(default=15, ge=0)
-    """Evaluations without a better metric after which training ends; 0 is never."""
+    patience: int = Field(default=0, ge=0)
+    """Evaluations without a better metric after which training ends; 0 is never: the rate falls with the time, which is
+    of use to its end, and the best weights are kept anyway."""
     save_seconds: float = Field(default=15, ge=0)
     """At most one checkpoint in this time; a killed training loses no more than that and an epoch."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
@@ -41,6 +42,17 @@ class Training(Section):
     workers: int | Literal["auto"] = "auto"
     """Processes that load data. auto: none on fewer than eight cores."""
     seed: int = 0
+
+    @model_validator(mode="after")
+    def ends(self) -> Self:
+        if self.train_seconds is None and self.epochs is None:
+            raise ValueError("a training without train_seconds and without epochs has no end; set one of them")
+        return self
+
+    @property
+    def most_epochs(self) -> int:
+        """A number in any case, for engines that want one."""
+        return self.epochs or 10**6
 
 
 UNMARKED = {"training": {"train_seconds", "save_seconds", "workers", "processes"}}

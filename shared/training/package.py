@@ -56,6 +56,8 @@ class PackageFacts:
     loss: str = ""
     augmentation: str = ""
     """Both in words from the objects that ran; the card leaves out what is empty."""
+    weights: str = ""
+    """Those that the training began with: name, licence, source, digest."""
     label_values: Mapping[str, int] = field(default_factory=dict)
     """Of a segmentation: structure -> value in the masks, as in the dataset."""
 
@@ -132,6 +134,8 @@ def write_results(facts: PackageFacts, *, samples: Mapping[str, int], more: Mapp
         "loss": facts.loss,
         "augmentation": facts.augmentation,
     }
+    if facts.weights:
+        told["weights"] = facts.weights
     write_json(Path("metrics.json"), {**told, **more})
     done = {"epoch": facts.epochs, "epochs": facts.epochs, "eta_seconds": 0.0, "text": "done"}
     ProgressFile(Path("progress.jsonl")).write(**done, **metric)
@@ -267,6 +271,7 @@ def model_card(facts: PackageFacts) -> str:
             f"It sees {' x '.join(str(size) for size in facts.input_shape)} values, channel first.",
             *([f"Loss: {facts.loss}."] if facts.loss else []),
             *([f"Augmentation: {facts.augmentation}."] if facts.augmentation else []),
+            *([f"It began with weights of others: {facts.weights}."] if facts.weights else []),
             f"Training: {facts.epochs:g} epochs, {facts.seconds:.0f} s on {facts.device}.",
             "",
             "## Input and output",

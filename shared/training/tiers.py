@@ -326,11 +326,10 @@ class Tiers:
             f"{made}, loss {losses[0]:.4g} to {losses[-1]:.4g}; {batch_seconds:.3g} s a batch of {size}, "
             f"about {epoch:.3g} s an epoch"
         )
-        if epochs:
-            found.figures["all_seconds"] = round(epochs * epoch, 1)
-            found.text += f", {epochs * epoch:.4g} s for all {epochs}"
         if math.isfinite(self.seconds):
             found.text += f"; {self.seconds:.4g} s are left"
+        elif epochs:
+            found.text += f", {epochs * epoch:.4g} s for all {epochs}"
 
 
 def learned(losses: Sequence[float]) -> bool:

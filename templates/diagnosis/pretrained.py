@@ -1,6 +1,9 @@
 """Weights of a local file to begin with: what fits by name and shape, and a first layer for other channels. Nothing in
 the file is executed."""
 
+import hashlib
+import json
+import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,22 +17,44 @@ LEAST = 0.5
 """Of the network's tensors that must fit; fewer are of another network."""
 
 
+def file_of(wanted: str) -> Path:
+    """Where `model.weights` lies: below /weights is the shelf, which sandboxes without mounts have elsewhere."""
+    shelf = Path("/weights")
+    path = Path(wanted)
+    return Path(os.environ.get("M3_WEIGHTS", shelf), path.relative_to(shelf)) if shelf in path.parents else path
+
+
 def load_into(encoder: torch.nn.Module, path: Path) -> str:
     """A sentence that says how many were taken. Raises ValueError, in two lines: cause and direction."""
-    # Names as the network's makers give them, without those of what is around it here.
-    inner = getattr(encoder, "network", encoder)
-    wanted = inner.state_dict()
-    fitting = matched(with_channels(tensors_of(path), wanted), wanted)
-    counted = [name for name, tensor in wanted.items() if tensor.is_floating_point()]
-    taken = sum(name in fitting for name in counted)
-    if taken < LEAST * len(counted):
+    taken, counted = fitting(tensors_of(path), encoder)
+    if len(taken) < LEAST * counted:
         raise ValueError(
-            f"model.weights: {taken} of the backbone's {len(counted)} tensors stand in {path.name} with their name and "
+            f"model.weights: {len(taken)} of the backbone's {counted} tensors stand in {path.name} with their name and "
             "shape; these are another network's\n"
             "set backbone, width, norm, patch and dimensions to those of the weights, or model.weights to null"
         )
-    inner.load_state_dict(fitting, strict=False)
-    return f"{taken} of the backbone's {len(counted)} tensors are taken from {path.name}"
+    getattr(encoder, "network", encoder).load_state_dict(taken, strict=False)
+    return f"{len(taken)} of the backbone's {counted} tensors are taken from {path.name}"
+
+
+def told(path: Path) -> str:
+    """What the card of a package says of weights: the entry beside those of the shelf, else the file itself."""
+    entry = path.with_suffix(".json")
+    if not entry.is_file():
+        return f"{path.name}, SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}"
+    said = json.loads(entry.read_text(encoding="utf-8"))
+    return f"{said['name']}, licence: {said['licence']}, source: {said['source']}, SHA-256 {said['file']['sha256']}"
+
+
+def fitting(found: Tensors, encoder: torch.nn.Module) -> tuple[dict[str, torch.Tensor], int]:
+    """Tensors of numbers that the encoder takes, and how many it has."""
+    # Names as the network's makers give them, without those of what is around it here.
+    wanted = {
+        name: tensor
+        for name, tensor in getattr(encoder, "network", encoder).state_dict().items()
+        if tensor.is_floating_point()
+    }
+    return matched(with_channels(found, wanted), wanted), len(wanted)
 
 
 def with_channels(found: Tensors, wanted: Tensors) -> Tensors:

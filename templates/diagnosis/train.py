@@ -92,19 +92,20 @@ def train(config: Any) -> int:
     set_seed(config.training.seed)
     several, hot = bool(config.multi_label), data.one_hot(train_set)
     balanced = config.training.sampling == "balanced"
+    start = pretrained.file_of(config.model.weights) if config.model.weights else None
     weighted = config.loss.class_weights == "balanced" and not balanced
     try:
         weights = class_weights(hot.numpy(), several) if weighted else None
         network = model.build(config, len(train_set.label_names), weights)
-        if config.model.weights:
-            ranks.say(pretrained.load_into(getattr(network, "encoder", network), Path(config.model.weights)))
+        if start:
+            ranks.say(pretrained.load_into(getattr(network, "encoder", network), start))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     network.to(device)
     ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {augment}")
 
     # What an earlier attempt at the same training left.
-    inputs = [config.index, config.label_map, *([config.model.weights] if config.model.weights else [])]
+    inputs = [config.index, config.label_map, *([start] if start else [])]
     mark = checkpoints.fingerprint(
         config.model_dump(mode="json", exclude=UNMARKED), [*map(Path, inputs), *checkpoints.code_of(HERE)]
     )
@@ -133,7 +134,7 @@ def train(config: Any) -> int:
     flat = [weight for weight in network.parameters() if weight.ndim < 2]
     groups = [{"params": deep, "weight_decay": wanted.weight_decay}, {"params": flat, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
-    total = steps * wanted.epochs
+    total = steps * wanted.most_epochs
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
 
@@ -204,6 +205,7 @@ def train(config: Any) -> int:
         model=described(network),
         loss=described(getattr(network, "loss", None)),
         augmentation=repr(augment),
+        weights=pretrained.told(start) if start else "",
         parameters=sum(weight.numel() for weight in network.parameters()),
         epochs=round(epochs, 2),
         seconds=time.monotonic() - begin + attempt.seconds,

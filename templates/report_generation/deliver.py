@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import images
+import pretrained
 import torch
 from data import Cases, channel_names
 from metrics import image_dependence, scores
@@ -57,6 +58,7 @@ def deliver(
         model=f"{described(network)}, {data.vocabulary} tokens",
         loss=described(getattr(network, "loss", None)),
         augmentation=described(data.augment),
+        weights=pretrained.told(pretrained.file_of(config.model.weights)) if config.model.weights else "",
         parameters=sum(weight.numel() for weight in network.parameters()),
         limits=(
             "Text metrics count words, not whether a finding is right; most words of a report are the same in all.",

@@ -99,13 +99,14 @@ def train(config: Any) -> int:
 
     # Network and loss.
     set_seed(config.training.seed)
-    network = make_network(config, train_set)
+    start = pretrained.file_of(config.model.weights) if config.model.weights else None
+    network = make_network(config, train_set, start)
     network.to(device)
     ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {augment}")
 
     # What an earlier attempt at the same training left.
     folder = [f"{config.model.decoder}/{name}" for name in ("model.safetensors", "tokenizer.json")]
-    inputs = [config.index, config.text.tokenizer, config.model.weights, *(folder if config.model.decoder else [])]
+    inputs = [config.index, config.text.tokenizer, start, *(folder if config.model.decoder else [])]
     mark = checkpoints.fingerprint(
         config.model_dump(mode="json", exclude=UNMARKED),
         [*(Path(name) for name in inputs if name), *checkpoints.code_of(HERE)],
@@ -136,7 +137,7 @@ def train(config: Any) -> int:
     flat = [weight for weight in network.parameters() if weight.ndim < 2]
     groups = [{"params": deep, "weight_decay": wanted.weight_decay}, {"params": flat, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
-    total = steps * wanted.epochs
+    total = steps * wanted.most_epochs
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
 
@@ -190,14 +191,14 @@ def train(config: Any) -> int:
     return 0
 
 
-def make_network(config: Any, train_set: data.Cases) -> torch.nn.Module:
-    """The network to train, with the weights that the configuration begins with. Raises ConfigError."""
+def make_network(config: Any, train_set: data.Cases, start: Path | None) -> torch.nn.Module:
+    """The network to train, its encoder with the weights of the file `start`. Raises ConfigError."""
     try:
         network = model.build(config, train_set.vocabulary, data.telling_words(train_set, config.model.telling))
         if config.model.decoder:
             decoder.load_decoder(network.decoder, Path(config.model.decoder))
-        if config.model.weights:
-            ranks.say(pretrained.load_into(getattr(network, "encoder", network), Path(config.model.weights)))
+        if start:
+            ranks.say(pretrained.load_into(getattr(network, "encoder", network), start))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     return network

@@ -99,7 +99,6 @@ class Training(configfile.Training):
     batch_size: int = Field(default=1, ge=1)
     learning_rate: float = Field(default=0.01, gt=0)
     weight_decay: float = Field(default=0.01, ge=0)
-    patience: int = Field(default=40, ge=0)
     metric: Literal["dice"] = "dice"
     """Chooses the weights, on the validation part: mean over the structures of an image, then over images."""
 

@@ -167,12 +167,12 @@ def loop(
             saved.save(CHECKPOINTS, step, {**state, "random": torch.get_rng_state()})
             checkpoints.note_seconds(CHECKPOINTS, attempt, budget.elapsed())
 
-    for epoch in range(first, wanted.epochs):
+    for epoch in range(first, wanted.most_epochs):
         order.epoch = epoch
         network.train()
         total, stop = torch.zeros((), device=device), False
         for number, batch in enumerate(loader, 1):
-            share = max(step / (steps * wanted.epochs), budget.share())
+            share = max(step / (steps * wanted.most_epochs), budget.share())
             for group in optimizer.param_groups:
                 group["lr"] = wanted.learning_rate * rate(share)
             with accelerator.autocast():
@@ -199,7 +199,7 @@ def loop(
                 "lower training.learning_rate (by ten), or look for extreme values in the images"
             )
         # Evaluations take their share of the time; clocks differ, so one process for which it is time takes all along.
-        last = stop or epoch + 1 == wanted.epochs
+        last = stop or epoch + 1 == wanted.most_epochs
         line: dict[str, Any] = {}
         if ranks.most(time.monotonic() - looked >= judge.seconds * (1 / SHARE - 1))[0] or last:
             line = {"metric": judge.consider(model, "best", made, step), "metric_name": "dice"}
@@ -207,7 +207,7 @@ def loop(
             last = last or 0 < wanted.patience <= judge.best.waited
         if ranks.first():
             each = (time.monotonic() - start) / max(made - first, 1e-6)
-            whole = min(wanted.epochs, made + max(0.0, budget.remaining()) / each)
+            whole = min(wanted.most_epochs, made + max(0.0, budget.remaining()) / each)
             progress.write(
                 step=step, epoch=round(made, 2), epochs=round(whole, 1), loss=mean, **line,
                 eta_seconds=round(max(0.0, (whole - made) * each), 1),

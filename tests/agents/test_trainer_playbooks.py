@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from services.model_trainer.playbook import parsed
 from services.model_trainer.playbook import playbook as train
 from services.model_trainer.remedies import edits
 from services.module_architect.playbook import input_shape, patch_shape
@@ -20,6 +21,7 @@ from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.state import RunState
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
+from shared.contracts.weights import Offered
 from shared.errors import UserError
 from shared.training.failures import DIRECTIONS, Known
 from tests.cases import dataset_facts, locked
@@ -72,6 +74,41 @@ def test_training_is_set_to_its_time_started_and_delivered() -> None:
     (submission,) = script.send(ended("ok"))
     assert submission.arguments["job_id"] == "job-1"
     assert submission.arguments["hyper_parameters"]["train_seconds"] == 90
+
+
+FIT = {"backbone": "resnet18", "width": 64, "dimensions": 3, "share": 1.0}
+SHELF = (
+    Offered(
+        path="/weights/flat.pt", licence="l", source="s", tensors=9, parameters=9, fits=({**FIT, "dimensions": 2},)
+    ),
+    Offered(path="/weights/big.pt", licence="l", source="s", tensors=9, parameters=99, fits=(FIT,)),
+    Offered(path="/weights/fit.pt", licence="l", source="s", tensors=9, parameters=98, fits=(FIT,)),
+    Offered(path="/weights/odd.pt", licence="l", source="s", tensors=9, parameters=9),
+)
+
+
+@pytest.mark.parametrize(("with_them", "taken"), [(0.8, True), (0.7, False), (None, False)])
+def test_weights_of_the_shelf_are_tried_and_taken_where_they_are_better(with_them: float | None, taken: bool) -> None:
+    text = CONFIG
+    script = train(brief("model_trainer").model_copy(update={"train_seconds": 1000, "weights": SHELF}))
+    next(script)
+    seconds = []
+    wanted: list[dict[str, Any]] = []
+    calls = script.send(seen(read(**{"config.yaml": text})))
+    for value in (0.75, with_them, None):
+        wanted.append(settings(text, calls))
+        for edit in calls[:-1]:
+            text = text.replace(str(edit.arguments["old"]), str(edit.arguments["new"]))
+        seconds.append(calls[-1].arguments["seconds"])
+        end = ended("failed" if with_them is None and len(seconds) == 2 else "ok")
+        assert end.event
+        calls = script.send(end.model_copy(update={"event": end.event | {"metrics": {"metric": value}}}))
+    assert seconds == [150, 150, 700] and wanted[2]["training"]["train_seconds"] == 630
+    own, fitting = parsed(CONFIG)["model"], {"backbone": "resnet18", "width": 64, "weights": "/weights/fit.pt"}
+    assert wanted[0]["model"] == own and wanted[1]["model"] == own | fitting
+    assert wanted[2]["model"] == (own | fitting if taken else own)
+    (submission,) = calls
+    assert ("are taken" if taken else "are not taken") in str(submission.arguments["notes"])
 
 
 NNUNET = (TEMPLATES / "nnunet" / "config.yaml").read_text()

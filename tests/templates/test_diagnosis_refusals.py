@@ -31,6 +31,14 @@ def test_unknown_and_wrong_keys_are_named(bench):
     assert left_behind(bench) == set()
 
 
+def test_a_training_that_would_never_end_is_refused(bench):
+    bench.scans(6, (16, 16))
+    bench.write()
+    bench.configure(train_seconds=None)
+    done = bench.train()
+    assert done.returncode == 2 and "set one of them" in done.stderr and left_behind(bench) == set()
+
+
 def test_index_problems_are_listed_at_once(bench):
     bench.scans(9, (16, 16), ("a", "b", "c"))
     bench.rows[-1]["patient"] = bench.rows[0]["patient"]
