@@ -100,7 +100,11 @@ def fine_groups(files: Iterable[str]) -> list[Fine]:
 
 def together(parts: Iterable[Places]) -> Places:
     """All indices of several groups, sorted."""
-    return array("i", np.sort(np.concatenate([np.frombuffer(one, np.int32) for one in parts])).tobytes())
+    found = array("i")
+    for one in parts:
+        found.extend(one)
+    np.frombuffer(found, np.int32).sort()
+    return found
 
 
 def _numbered(text: str) -> str:
