@@ -18,6 +18,7 @@ from PIL import Image
 from services.scorer.lock.copies import compare
 from services.scorer.lock.seal import seal
 from services.scorer.residual import residual
+from services.tool_runner.intake_cache import Cache, Index
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
 from shared.contracts.cases import CaseTable
@@ -308,6 +309,27 @@ async def test_the_table_has_what_the_search_proposes_without_a_word_of_whoever_
     assert part.proposals == table.proposals
     assert {one.coverage.label_names for one in part.limited} == {("ill", "well")}
     assert residual([part], "x", 20).a_case < 1
+
+
+async def test_a_search_is_made_once_for_the_same_files_and_words(scene: Scene) -> None:
+    async def searches() -> dict[str, Ref]:
+        head = await scene.bus.intake_head(scene.dataset_id)
+        assert head
+        return Index.model_validate_json(scene.store.get_bytes(head)).searches
+
+    first = scene.table(await scene.run())
+    known = await searches()
+    (ref,) = known.values()
+    assert scene.store.get_bytes(ref).splitlines() == [one.model_dump_json().encode() for one in first.proposals]
+    # What is known is taken for what it says: the second run makes no search of its own.
+    said = first.proposals[0].model_copy(update={"says": "known"}).model_dump_json().encode()
+    put = scene.store.put_bytes("sealed", said, "application/x-ndjson")
+    cache = Cache(scene.bus, scene.store, scene.dataset_id)
+    await cache.add(searches=dict.fromkeys(known, put))
+    assert [one.says for one in scene.table(await scene.run()).proposals] == ["known"]
+    scene.draw("odd", range(20, 22))
+    assert scene.table(await scene.run()).proposals[0].coverage.cases == 22
+    assert len(await searches()) == 2
 
 
 async def test_caps_of_the_plan_hold_before_anything_is_decoded(scene: Scene) -> None:
