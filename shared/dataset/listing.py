@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from shared.dataset.packed import Names, Numbers
@@ -25,6 +25,7 @@ BAD_NAME = "name that is no valid UTF-8: rename the file"
 MORE = "beyond the number of files that is looked at"
 _SORTED = 20_000
 """Entries of one folder that are sorted at a time."""
+_AT_ONCE = 1000
 _JUNK = {"__macosx", "thumbs.db", "desktop.ini", "ehthumbs.db", "$recycle.bin", "system volume information"}
 
 
@@ -122,13 +123,15 @@ class _Walk:
 
     def run(self) -> Listing:
         files, sizes, mtimes = Names(), Numbers(), Numbers()
-        for name, size, mtime in self._files():
-            if len(files) == self.limit:
-                self._skip(MORE, name)
-                break
-            files.append(name)
-            sizes.append(size)
-            mtimes.append(mtime)
+        rows = self._files()
+        kept = islice(rows, self.limit)
+        while part := list(islice(kept, _AT_ONCE)):
+            names, bytes_of, times = zip(*part, strict=True)
+            files.extend(names)
+            sizes.extend(bytes_of)
+            mtimes.extend(times)
+        if self.limit is not None and (more := next(rows, None)) is not None:
+            self._skip(MORE, more[0])
         return Listing(
             root=self.root,
             files=files,
@@ -191,7 +194,8 @@ class _Walk:
         if entry.is_dir(follow_symlinks=False):
             return path + "/", 0, 0
         if entry.is_file(follow_symlinks=False):
-            return _of(path, entry.stat(follow_symlinks=False))
+            facts = entry.stat(follow_symlinks=False)
+            return path, facts.st_size, facts.st_mtime_ns
         return SPECIAL
 
     def _link(self, path: str) -> Row | str:
@@ -202,15 +206,11 @@ class _Walk:
             return DANGLING
         if target != self.real and not target.startswith(self.real.rstrip("/") + "/"):
             return OUTSIDE
-        return _of(path, facts) if stat.S_ISREG(facts.st_mode) else LINKED_FOLDER
+        return (path, facts.st_size, facts.st_mtime_ns) if stat.S_ISREG(facts.st_mode) else LINKED_FOLDER
 
     def _skip(self, reason: str, path: str) -> None:
         self.skipped[reason] += 1
         self.examples.setdefault(reason, path.encode("utf-8", "replace").decode())
-
-
-def _of(path: str, facts: os.stat_result) -> Row:
-    return path, facts.st_size, facts.st_mtime_ns
 
 
 def _packed(rows: list[Row]) -> Iterable[Row]:

@@ -1,6 +1,6 @@
 """Long sequences in little memory: of a million sorted paths, or of numbers, blocks of 500 are kept compressed.
 
-Names(["a.png", "b.png", ...]), Numbers([5, 7, ...])    sequences that grow by `append`
+Names(["a.png", "b.png", ...]), Numbers([5, 7, ...])    sequences that grow at their end
 Picked(items, places)    some of a sequence, by their indices
 """
 
@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar, overload
 
 _BLOCK = 500
@@ -37,14 +38,25 @@ class _Indexed(Sequence[Item]):
 class _Packed(_Indexed[Item], ABC):
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self._packed: list[bytes] = []
+        self._firsts: list[Item] = []
+        """Of each packed block."""
         self._last: list[Item] = []
         self._open: dict[int, list[Item]] = {}
-        for item in items:
-            self.append(item)
+        self.extend(items)
 
     def append(self, item: Item) -> None:
         self._last.append(item)
+        self._pack()
+
+    def extend(self, items: Iterable[Item]) -> None:
+        rest = iter(items)
+        while part := list(islice(rest, _BLOCK - len(self._last))):
+            self._last += part
+            self._pack()
+
+    def _pack(self) -> None:
         if len(self._last) == _BLOCK:
+            self._firsts.append(self._last[0])
             self._packed.append(zlib.compress(self._bytes(self._last), 1))
             self._last = []
 
@@ -88,18 +100,11 @@ class _Packed(_Indexed[Item], ABC):
 class Names(_Packed[str]):
     """Texts in ascending order, none of them with a zero byte. About five bytes for a path that counts on."""
 
-    def __init__(self, items: Iterable[str] = ()) -> None:
-        self._firsts: list[str] = []
-        super().__init__(items)
-
-    def append(self, item: str) -> None:
-        if not self._last:
-            self._firsts.append(item)
-        super().append(item)
-
     def place(self, name: str) -> int | None:
         """Index of a name; None where it is not there."""
         number = bisect_right(self._firsts, name) - 1
+        if self._last and name >= self._last[0]:
+            number = len(self._packed)
         if number < 0:
             return None
         block = self._block(number)
