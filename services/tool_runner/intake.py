@@ -14,7 +14,8 @@ from services.tool_runner.intake_apart import FEW, Compared, is_among
 from services.tool_runner.intake_batch import Batch
 from services.tool_runner.intake_cache import Cache, Kept, Segment, digests_of, files_of
 from services.tool_runner.intake_rules import choose_by, grouped, handed_back, read_rules
-from services.tool_runner.intake_sandbox import Cancelled, IntakeSandbox
+from services.tool_runner.intake_sandbox import Cancelled, IntakeSandbox, search_words
+from services.tool_runner.intake_search import Search
 from shared.contracts.base import SEGMENTATIONS, Ref
 from shared.contracts.cases import CaseRecord, CaseSpec, CaseTable, Coverage
 from shared.contracts.rules import Rules
@@ -22,7 +23,7 @@ from shared.contracts.state import RunState
 from shared.contracts.tools import DecodeBatch, ToolCall
 from shared.contracts.training import JobProgress, JobSpec
 from shared.dataset.intake_records import Order
-from shared.dataset.wrapping import placed
+from shared.dataset.wrapping import placed, places_count
 from shared.errors import ToolBroken, UserError
 from shared.imaging.order import natural_key
 
@@ -55,7 +56,10 @@ async def intake(
     try:
         listed = await _optional(store, spec.inputs.get("listed"))
         request = state.requested.requirement if state.requested else ""
-        searched = asyncio.create_task(sandbox.beside("search").propose(data, plan, request))
+        stamp = card.archive.sha256 if card.archive else None
+        cache = Cache(bus, store, card.dataset_id)
+        search = Search(sandbox.beside("search"), cache, store, data, stamp)
+        searched = asyncio.create_task(search.proposals(search_words(plan, request)))
         try:
             # What an agent wrote of a case goes no further than its key.
             specs, coverage, persons = await sandbox.resolve(data, rules.model_copy(update={"leave_out": {}}), listed)
@@ -65,8 +69,8 @@ async def intake(
             work = _Work(
                 job=spec, bus=bus, store=store, sandbox=sandbox, data=data,
                 order=Order(dimensions=rules.dimensions, axis4=rules.axis4, masks=rules.task in SEGMENTATIONS),
-                stamp=card.archive.sha256 if card.archive else None,
-                cache=Cache(bus, store, card.dataset_id),
+                stamp=stamp,
+                cache=cache,
             )  # fmt: skip
             kept = await work.all(chosen)
             proposals = await searched
@@ -75,7 +79,7 @@ async def intake(
             await asyncio.gather(searched, return_exceptions=True)
         told = [set(one.coverage.label_names) for one in proposals]
         part = set(coverage.label_names) not in told and set(coverage.label_names) < set().union(*told)
-        limited = await sandbox.propose(data, plan, request, coverage.label_names) if part else ()
+        limited = await search.proposals(search_words(plan, request, coverage.label_names)) if part else ()
         if not is_among(rules, (*proposals, *limited)) and len(specs) <= FEW:
             lost = {case.images for case in specs if case.key in gone}
 
@@ -84,6 +88,7 @@ async def intake(
 
             compared = Compared(rules, chosen, coverage.label_values, taken, sandbox, data)
             proposals, limited = await compared.all(proposals), await compared.all(limited)
+        await search.keep()
     except Cancelled:
         return {"outcome": "cancelled", "summary": "intake was stopped; what was decoded is kept for the next time"}
     left = [(HANDED_BACK, case.key) for case in specs if case.key in gone]
@@ -225,8 +230,11 @@ class _Work:
     ) -> CaseTable:  # fmt: skip
         """Blocks: stores the looks."""
         found = [(case, item) for case, item in zip(specs, kept, strict=True) if not item.left_out]
-        firsts = [natural_key(case.images[0][0].files[0]) for case, _ in found]
-        order = {number: place for place, number in enumerate(sorted(range(len(found)), key=lambda n: firsts[n]))}
+        order = [0] * len(found)
+        if places_count(rules):
+            firsts = [natural_key(case.images[0][0].files[0]) for case, _ in found]
+            for place, number in enumerate(sorted(range(len(found)), key=lambda n: firsts[n])):
+                order[number] = place
         return CaseTable(
             cases=tuple(_record(case, item, rules, order[number]) for number, (case, item) in enumerate(found)),
             coverage=coverage,

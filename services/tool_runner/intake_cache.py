@@ -2,8 +2,8 @@
 
 In the bucket `cases` lies an index of segments, named by the bus; each batch of an intake job is one. A segment is
 two objects: a `Kept` a line, in the bucket `sealed` since it holds what headers say, and a `shared.looks.RECORD` for
-each in the same order. Everything in them was written by a runner. Entries of two jobs that end in the same instant may
-be lost, which costs decoding them again.
+each in the same order. The index also names what searches for rules found, by all that this follows from. Everything
+was written by a runner. Entries of two jobs that end in the same instant may be lost, which costs their work again.
 """
 
 import asyncio
@@ -12,8 +12,9 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -31,6 +32,8 @@ from shared.store.client import THREADS
 BUCKET = "cases"
 _NOT_CONTENT = {"key", "patient", "label", "text", "split", "groups"}
 """Of a CaseSpec: what does not change its canonical files."""
+_AT_ONCE = 100
+"""Cases that a thread takes at a time."""
 _HEADERS = (".hdr", ".hdr.gz", ".mhd", ".nhdr")
 
 
@@ -57,6 +60,8 @@ class Segment(Contract):
 class Index(Contract):
     version: str = VERSION
     segments: tuple[Segment, ...] = ()
+    searches: dict[str, Ref] = {}
+    """Digest of what was searched, and for what -> a `Proposal` a line, in the bucket `sealed`."""
 
 
 class Heads(Protocol):
@@ -77,14 +82,15 @@ def digests_of(specs: Sequence[CaseSpec], root: Path, order: Order, stamp: str |
         found = hashlib.sha256(fixed.encode() + spec.model_dump_json(exclude=_NOT_CONTENT).encode())
         try:
             for file in files_of(spec, root):
-                at = os.stat(root / file)  # noqa: PTH116  (a third of the time of Path.stat)
+                at = os.stat(f"{root}/{file}")  # noqa: PTH116  (a third of the time of Path.stat)
                 found.update(f"|{file}|{at.st_size}|{stamp or at.st_mtime_ns}".encode(errors="surrogateescape"))
         except (OSError, ValueError):
             return None
         return found.hexdigest()
 
+    parts = [specs[start : start + _AT_ONCE] for start in range(0, len(specs), _AT_ONCE)]
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(one, specs))
+        return list(chain.from_iterable(pool.map(lambda part: list(map(one, part)), parts)))
 
 
 def files_of(spec: CaseSpec, root: Path) -> Iterable[str]:
@@ -123,11 +129,16 @@ class Cache:
     def __getitem__(self, digest: str) -> Kept:
         return Kept.model_validate_json(self._known[digest][0])
 
-    async def add(self, segments: Sequence[Segment]) -> None:
+    async def found(self, search: str) -> Ref | None:
+        """What the search of this digest has found; None where nothing is known of it."""
+        return (await self._index()).searches.get(search)
+
+    async def add(self, segments: Sequence[Segment] = (), searches: Mapping[str, Ref] = {}) -> None:
         """Keep them for later jobs."""
         # Read again: another job may have added to it meanwhile.
         index = await self._index()
-        grown = index.model_copy(update={"segments": tuple(dict.fromkeys((*index.segments, *segments)))})
+        segments = tuple(dict.fromkeys((*index.segments, *segments)))
+        grown = index.model_copy(update={"segments": segments, "searches": index.searches | dict(searches)})
         ref = await asyncio.to_thread(
             self._store.put_bytes, BUCKET, grown.model_dump_json().encode(), "application/json"
         )

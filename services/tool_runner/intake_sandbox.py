@@ -25,6 +25,8 @@ from shared.store.paths import UnsafePath, open_inside, parts_of
 PROGRAM, RESOLVER = "shared.dataset.intake", "shared.dataset.resolve"
 _SEARCH, _PROPOSED, _MOST = "shared.dataset.propose", "proposals.jsonl", 8
 _FOLDERS = ("shared/dataset", "shared/imaging")
+SECONDS = 25.0
+"""Of a search for rules, which no bound of time within it has then cut short."""
 _FILES = ("base", "cases", "profile", "rules", "wrapping")
 _RESERVE_MB = 300
 """Of the sandbox's memory, for the program beside its workers."""
@@ -118,21 +120,19 @@ class IntakeSandbox:
             ) from None
         return specs, coverage, persons
 
-    async def propose(self, data: Path, plan: TaskPlan, request: str, only: Sequence[str] = ()) -> tuple[Proposal, ...]:
-        """What the search makes of plan, request and files, or of `only` some names in them; nothing where it does not
-        come to an end. Asked for as the Data Engineer asks."""
-        words = [_SEARCH, f"--task={plan.task}", f"--dimensions={plan.dimensions}", f"--target={request[:500]}"]
-        words += [f"--only={','.join(only or plan.labels)}", f"--limit={_MOST}", f"--out={_PROPOSED}"]
+    async def propose(self, data: Path, words: Sequence[str]) -> tuple[tuple[Proposal, ...], bool]:
+        """What the search makes of the files and `search_words`, nothing where it does not come to an end; and whether
+        it had all the time it wanted."""
         self.scratch.mkdir(parents=True)
         try:
-            await self._run(data, words, seconds=570, file_mb=1024)
+            done = await self._run(data, [*words, f"--out={_PROPOSED}"], seconds=570, file_mb=1024)
             with open_inside(self.scratch, _PROPOSED) as stream:
                 found = [Proposal.model_validate_json(line) for line in _lines(stream, _LINE)]
             for one in found:
                 Rules.model_validate(one.rules)
-            return tuple(found[:_MOST])
+            return tuple(found[:_MOST]), done.outcome == "ok" and done.seconds < SECONDS
         except (FileNotFoundError, UnsafePath, ValueError):
-            return ()
+            return (), False
         finally:
             self.log.unlink(missing_ok=True)
             await asyncio.to_thread(remove_tree, self.scratch)
@@ -167,7 +167,7 @@ class IntakeSandbox:
         done = await run(
             ["python", "-P", "-m", *words],
             workspace=self.scratch,
-            mounts=[Mount(data, "/data", env="M3_DATA"), Mount(_library(self.home), "/m3")],
+            mounts=[Mount(data, "/data", env="M3_DATA"), Mount(programs(self.home), "/m3")],
             limits=Limits(seconds=seconds, memory_mb=self.memory_mb, file_mb=file_mb, output_mb=1, threads=1),
             log=self.log,
             level=self.level,
@@ -178,7 +178,15 @@ class IntakeSandbox:
         return done
 
 
-def _library(home: Path) -> Path:
+def search_words(plan: TaskPlan, request: str, only: Sequence[str] = ()) -> list[str]:
+    """The search for rules that follow from plan and request, or from `only` some names in them, as the Data Engineer
+    asks for it."""
+    words = [_SEARCH, f"--task={plan.task}", f"--dimensions={plan.dimensions}", f"--target={request[:500]}"]
+    return [*words, f"--only={','.join(only or plan.labels)}", f"--limit={_MOST}"]
+
+
+def programs(home: Path) -> Path:
+    """A folder with the programs, called by a digest of their text."""
     files = [path for folder in _FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))]
     files += [REPOSITORY / "shared" / "contracts" / f"{name}.py" for name in _FILES]
     return copied(home, [*files, REPOSITORY / "shared" / "looks.py"])

@@ -4,8 +4,10 @@ import gzip
 import hashlib
 import os
 import struct
+from array import array
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ import numpy as np
 
 from shared.dataset.findings import DOUBTFUL, NOTE, UNUSABLE, Findings
 from shared.dataset.naming import evenly
+from shared.dataset.packed import Picked
 from shared.imaging.formats import BY_SUFFIX, sniffed
 
 if TYPE_CHECKING:
@@ -32,13 +35,15 @@ def check_files(seen: "Survey", found: Findings) -> None:
     if not families:
         found.say(UNUSABLE, "No file is an image that is read: name the folder that holds them, or unpack its archives")
     _formats(seen, found)
-    files = seen.listing.files
-    places = [at for one in families for at in one.at]
-    empty = [at for at in places if seen.listing.sizes[at] == 0]
-    found.add(UNUSABLE, [files[at] for at in empty], "file(s) of 0 bytes", _AGAIN)
-    found.damaged |= {files[at] for at in empty}
+    filled, empty = array("i"), array("i")
+    for one in families:
+        for at, size in zip(one.at, seen.listing.sizes.pick(one.at), strict=True):
+            (filled if size else empty).append(at)
+    without = Picked(seen.listing.files, empty)
+    found.add(UNUSABLE, without, "file(s) of 0 bytes", _AGAIN)
+    found.damaged |= set(without)
     with seen.looker.timed():
-        _ends(seen, [at for at in places if seen.listing.sizes[at]], found)
+        _ends(seen, filled, found)
         _copies(seen, found)
 
 
@@ -160,20 +165,24 @@ def _other_content(path: Path) -> str | None:
 
 def _copies(seen: "Survey", found: Findings) -> None:
     """Exact copies among images: of files of one size, by their middle and end, then by all of their bytes."""
-    places = np.array([at for one in seen.images for at in one.units], dtype=np.int64)
-    if len(places) < 2:
-        return
-    sizes = np.array([seen.listing.sizes[at] for at in places], dtype=np.int64)
-    order = np.argsort(sizes, kind="stable")
-    places, sizes = places[order], sizes[order]
-    same = np.zeros(len(sizes), bool)
-    same[1:] |= sizes[1:] == sizes[:-1]
-    same[:-1] |= sizes[1:] == sizes[:-1]
-    same &= sizes > 0
-    candidates = places[same]
-    looked = candidates[:MOST_COPIES]
+    places = [one.units for one in seen.images]
+    sizes = array("q", chain.from_iterable(map(seen.listing.sizes.pick, places)))
+    np.frombuffer(sizes, np.int64).sort()
+    candidates = 0
+    chosen: dict[int, list[int]] = {}
+    for size, run in groupby(sizes):
+        count = sum(1 for _ in run)
+        if size and count > 1:
+            if candidates < MOST_COPIES:
+                chosen[size] = []
+            candidates += count
+    for one in places:
+        for at, size in zip(one, seen.listing.sizes.pick(one), strict=True):
+            if size in chosen and len(chosen[size]) < MOST_COPIES:
+                chosen[size].append(at)
+    looked = list(islice(chain.from_iterable(chosen.values()), MOST_COPIES))
     groups: dict[tuple[int, bytes], list[int]] = defaultdict(list)
-    for at in looked.tolist():
+    for at in looked:
         if seen.looker.left <= 0:
             break
         groups[seen.listing.sizes[at], _digest(seen.root / seen.listing.files[at], whole=False)].append(at)
@@ -186,8 +195,8 @@ def _copies(seen: "Survey", found: Findings) -> None:
             if read <= _MOST_BYTES:
                 whole[_digest(seen.root / seen.listing.files[at], whole=True)].append(at)
         copies += [one for one in whole.values() if len(one) > 1]
-    if len(looked) < len(candidates):
-        found.skipped.append(f"{len(looked):,} of {len(candidates):,} images of equal size were compared for copies")
+    if len(looked) < candidates:
+        found.skipped.append(f"{len(looked):,} of {candidates:,} images of equal size were compared for copies")
     names = [[seen.listing.files[at] for at in members] for members in copies]
     found.add(DOUBTFUL, [" and ".join(one[:2]) for one in names for _ in one[1:]], "image(s) have an exact copy",
               "one of each is used; intake compares what they show, too")  # fmt: skip

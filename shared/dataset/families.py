@@ -1,10 +1,15 @@
 """Files that look alike by place and name: how names generalise to patterns with fields part1, part2, ..."""
 
 import re
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby, islice, takewhile
+from typing import TypeAlias
+
+import numpy as np
 
 from shared.dataset.naming import shared_start
 from shared.dataset.overlap import apart
@@ -14,6 +19,9 @@ from shared.imaging.formats import BY_SUFFIX, suffix_of
 MOST_WORDS = 60
 """Names of one folder that differ in more than their numbers are taken for free text beyond so many."""
 MOST_GROUPS = 3000
+_HELD_NAMES, _HELD_GROUPS = 5000, 10 * MOST_GROUPS
+"""Signatures of one folder, and groups of all: beyond so many, those that were rare so far become free text."""
+_AT_ONCE = 1000
 _SPLITTER = re.compile(r"\d+|[^\W\d_]+|[\W_]")
 # T1 and T2 are words of MRI, not a number behind a letter.
 _DIGITS = re.compile(r"(?<![^A-Za-z0-9][tT](?=[12](?![0-9])))(?<![0-9])[0-9]+")
@@ -21,7 +29,9 @@ ANY = "\x00"
 """Stands for free text in a signature."""
 NUMBER = "#"
 
-_NUMBERED = {_DIGITS.sub(NUMBER, suffix): suffix for suffix in BY_SUFFIX if re.search(r"\d", suffix)}
+_SUFFIXES = {_DIGITS.sub(NUMBER, suffix): suffix for suffix in BY_SUFFIX if re.search(r"\d", suffix)}
+Places: TypeAlias = "array[int]"
+"""Indices of files, of four bytes each."""
 Role = str
 """`image`, `mask`, `other`, or empty where nothing tells."""
 
@@ -33,8 +43,8 @@ class Fine:
     segments: tuple[str, ...]
     """A signature each folder and the stem: digits are `#`, lower case."""
     suffix: str
-    at: list[int] = field(default_factory=list)
-    """Indices of the files."""
+    at: Places
+    """Sorted."""
     role: Role = ""
 
 
@@ -52,39 +62,88 @@ class Group:
         return sum(len(one.at) for one in self.members)
 
 
-def fine_groups(files: Sequence[str]) -> list[Fine]:
-    """Groups of a sorted listing, in about a microsecond a file."""
-    folders: dict[str, list[int]] = defaultdict(list)
-    for at, file in enumerate(files):
-        folders[file.rpartition("/")[0]].append(at)
-    signed = _folder_signatures(folders)
-    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for folder, places in folders.items():
-        start = len(folder) + 1 if folder else 0
-        # One substitution over all names of a folder: a million calls cost more than the work.
-        joined = "\n".join([files[at][start:] for at in places]).lower()
-        names = _DIGITS.sub(NUMBER, joined).split("\n")
-        if len(names) != len(places):
-            names = [_DIGITS.sub(NUMBER, files[at][start:].lower()) for at in places]
-        if len(places) > MOST_WORDS and len(set(names)) > MOST_WORDS:
-            names = _coarse(names)
-        sign = signed[folder]
-        if len(set(names)) == 1:
-            groups[sign, names[0]] += places
-        else:
-            for at, name in zip(places, names, strict=True):
-                groups[sign, name].append(at)
+def fine_groups(files: Iterable[str]) -> list[Fine]:
+    """Groups of a sorted listing, which is read twice."""
+    crowded = _crowded(files)
+    groups: dict[tuple[str, str], Places] = {}
+    open_folders: list[tuple[str, dict[str, Places]]] = [("", {})]
+    at = 0
+    for kept, path, run in _by_folder(files):
+        for sign, found in open_folders[kept + 1 :]:
+            groups = _closed(groups, sign, found)
+        del open_folders[kept + 1 :]
+        for depth in range(kept, len(path)):
+            own = ANY if "/".join(path[:depth]) in crowded else _numbered(path[depth])
+            open_folders.append((f"{open_folders[-1][0]}/{own}" if depth else own, {}))
+        sign, found = open_folders[-1]
+        start = sum(map(len, path)) + len(path)
+        while names := [file[start:] for file in islice(run, _AT_ONCE)]:
+            # One substitution over many names: a million calls cost more than the work.
+            for place, name in enumerate(_numbered("/" + "/".join(names))[1:].split("/"), at):
+                found.setdefault(name, array("i")).append(place)
+            at += len(names)
+            if len(found) > _HELD_NAMES:
+                open_folders[-1] = sign, (found := _coarse(found))
+    for sign, found in open_folders:
+        groups = _closed(groups, sign, found)
     if len(groups) > MOST_GROUPS:
         groups = _fewer(groups)
-    found: dict[tuple[tuple[str, ...], str], Fine] = {}
+    fines: dict[tuple[tuple[str, ...], str], list[Places]] = defaultdict(list)
     for (folder, name), places in groups.items():
         suffix = _suffix(name)
         stem = name[: len(name) - len(suffix)] if suffix else name
-        suffix = _NUMBERED.get(suffix, suffix)
-        segments = (*([*folder.split("/")] if folder else []), stem)
-        one = found.setdefault((segments, suffix), Fine(segments, suffix))
-        one.at += places
-    return list(found.values())
+        suffix = _SUFFIXES.get(suffix, suffix)
+        fines[(*([*folder.split("/")] if folder else []), stem), suffix].append(places)
+    every = [Fine(segments, suffix, together(parts)) for (segments, suffix), parts in fines.items()]
+    return sorted(every, key=lambda one: one.at[0])
+
+
+def together(parts: Iterable[Places]) -> Places:
+    """All indices of several groups, sorted."""
+    found = array("i")
+    for one in parts:
+        found.extend(one)
+    np.frombuffer(found, np.int32).sort()
+    return found
+
+
+def _numbered(text: str) -> str:
+    return _DIGITS.sub(NUMBER, text.lower())
+
+
+def _by_folder(files: Iterable[str]) -> Iterator[tuple[int, list[str], Iterator[str]]]:
+    """Files of one folder that stand together in the listing: how many of its names its path shares with the one
+    before, these names, and the files."""
+    before: list[str] = []
+    for folder, run in groupby(files, lambda file: file.rpartition("/")[0]):
+        path = folder.split("/") if folder else []
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, path, strict=False)))
+        yield shared, path, run
+        before = path
+
+
+def _crowded(files: Iterable[str]) -> set[str]:
+    """Folders that hold many folders of different words, which are free text."""
+    found: set[str] = set()
+    inside: list[set[str]] = [set()]
+    for kept, path, _ in _by_folder(files):
+        del inside[kept + 1 :]
+        for depth in range(kept, len(path)):
+            if len(inside[depth]) <= MOST_WORDS:
+                inside[depth].add(_numbered(path[depth]))
+            if len(inside[depth]) > MOST_WORDS:
+                found.add("/".join(path[:depth]))
+            inside.append(set())
+    return found
+
+
+def _closed(
+    groups: dict[tuple[str, str], Places], sign: str, found: dict[str, Places]
+) -> dict[tuple[str, str], Places]:
+    """With the files of one more folder."""
+    for name, places in (_coarse(found) if len(found) > MOST_WORDS else found).items():
+        groups.setdefault((sign, name), array("i")).extend(places)
+    return _fewer(groups) if len(groups) > _HELD_GROUPS else groups
 
 
 @lru_cache(maxsize=4096)
@@ -92,55 +151,35 @@ def _suffix(name: str) -> str:
     """Of a name or its signature, in which the number of `.mp4` is no longer one."""
     name = name.replace(ANY, "x")
     end = name[name.rfind(".") :]
-    return suffix_of(name) or (end if end in _NUMBERED else "")
+    return suffix_of(name) or (end if end in _SUFFIXES else "")
 
 
-def _folder_signatures(folders: Iterable[str]) -> dict[str, str]:
-    """Folder -> its signature; where one folder holds many of different words, they are free text."""
-    children: dict[str, set[str]] = defaultdict(set)
-    known: dict[str, None] = {"": None}
-    for folder in folders:
-        while folder not in known:
-            known[folder] = None
-            parent, _, name = folder.rpartition("/")
-            children[parent].add(name)
-            folder = parent
-    crowded = {
-        parent
-        for parent, names in children.items()
-        if len(names) > MOST_WORDS and len({_DIGITS.sub(NUMBER, name.lower()) for name in names}) > MOST_WORDS
-    }
-    signed = {"": ""}
-    for folder in sorted(known, key=lambda one: one.count("/")):
-        if not folder:
-            continue
-        parent, _, name = folder.rpartition("/")
-        own = ANY if parent in crowded else _DIGITS.sub(NUMBER, name.lower())
-        signed[folder] = f"{signed[parent]}/{own}" if parent else own
-    return signed
-
-
-def _coarse(names: Sequence[str]) -> list[str]:
+def _coarse(names: dict[str, Places]) -> dict[str, Places]:
     """Frequent signatures stay, the others are free text before their suffix."""
-    counts = Counter(names)
-    usual = {name for name, count in counts.items() if count * 50 >= len(names)}
-    return [name if name in usual else ANY + _suffix(name) for name in names]
+    total = sum(map(len, names.values()))
+    found: dict[str, Places] = {}
+    for name, places in names.items():
+        sign = name if len(places) * 50 >= total else ANY + _suffix(name)
+        found.setdefault(sign, array("i")).extend(places)
+    return found
 
 
-def _fewer(groups: dict[tuple[str, str], list[int]]) -> dict[tuple[str, str], list[int]]:
+def _fewer(groups: dict[tuple[str, str], Places]) -> dict[tuple[str, str], Places]:
     """Rare names, then rare folders, become free text."""
     names: Counter[str] = Counter()
     for (_, name), places in groups.items():
         names[name] += len(places)
-    total = sum(names.values())
-    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    total = names.total()
+    found: dict[tuple[str, str], Places] = {}
     for (folder, name), places in groups.items():
-        found[folder, name if names[name] * 100 >= total else ANY + _suffix(name)] += places
+        key = folder, name if names[name] * 100 >= total else ANY + _suffix(name)
+        found.setdefault(key, array("i")).extend(places)
     if len(found) <= MOST_GROUPS:
         return found
-    flat: dict[tuple[str, str], list[int]] = defaultdict(list)
+    flat: dict[tuple[str, str], Places] = {}
     for (folder, name), places in found.items():
-        flat["/".join([ANY] * (folder.count("/") + 1)) if folder else "", name] += places
+        key = "/".join([ANY] * (folder.count("/") + 1)) if folder else "", name
+        flat.setdefault(key, array("i")).extend(places)
     return flat
 
 

@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import Literal
 
 from shared.dataset.derived import set_aside
-from shared.dataset.families import Fine, fine_groups, join
+from shared.dataset.families import Fine, Places, fine_groups, join, template_of, together
 from shared.dataset.listing import Listing
 from shared.dataset.looking import Look, Looker
 from shared.dataset.naming import evenly, pattern_of
+from shared.dataset.packed import Names, Picked
 from shared.dataset.patterns import compile
 from shared.dataset.stacks import is_stacks
 from shared.imaging.formats import BY_SUFFIX, sniffed
@@ -35,7 +36,7 @@ class Variant:
     """Files of a family whose names have one structure."""
 
     pattern: str
-    at: "array[int]"
+    at: Places
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Family:
     suffix: str
     role: Literal["image", "mask", "other"]
     kind: GroupKind
-    at: "array[int]"
+    at: Places
     """Indices of its files in the listing, sorted."""
     listing: Listing
     variants: tuple[Variant, ...] = ()
@@ -72,9 +73,9 @@ class Family:
         return len(self.at)
 
     @property
-    def files(self) -> list[str]:
+    def files(self) -> Picked[str]:
         """Paths of all members, sorted."""
-        return [self.listing.files[at] for at in self.at]
+        return Picked(self.listing.files, self.at)
 
     def has(self, file: str) -> bool:
         """Whether it is one of its files."""
@@ -91,11 +92,11 @@ class Family:
         return compile(self.pattern).match(file) or {}
 
     @cached_property
-    def units(self) -> "array[int]":
+    def units(self) -> Places:
         """Index of the first file of each image: of slices one a folder, else every file."""
         if not self.folders:
             return self.at
-        found = array("q")
+        found = array("i")
         before = None
         for at in self.at:
             folder = self.listing.files[at].rpartition("/")[0]
@@ -155,8 +156,8 @@ def families_of(listing: Listing, looker: Looker) -> list[Family]:
     groups = join(fines, files, lambda masks: _one_structure(masks, files, looker))
     found = []
     for number, group in enumerate(groups):
-        at = array("q", sorted(at for one in group.members for at in one.at))
-        paths = [files[place] for place in at]
+        at = together(one.at for one in group.members)
+        paths = Picked(files, at)
         suffix = group.suffix
         written = suffix if paths[0].lower().endswith(suffix) else ""
         pattern = pattern_of(group.segments, written, paths)
@@ -208,11 +209,9 @@ def _one_structure(masks: Sequence[Fine], files: Sequence[str], looker: Looker) 
     return True
 
 
-def _variants(fines: Sequence[Fine], files: Sequence[str], suffix: str) -> tuple[Variant, ...]:
+def _variants(fines: Sequence[Fine], files: Names, suffix: str) -> tuple[Variant, ...]:
     if len(fines) < 2:
         return ()
-    from shared.dataset.families import template_of
-
     shapes: dict[tuple[str, ...], list[Fine]] = {}
     for one in fines:
         shape = tuple(re.sub(r"[^\W_]+", "w", segment.replace("#", "0")) for segment in one.segments)
@@ -221,9 +220,9 @@ def _variants(fines: Sequence[Fine], files: Sequence[str], suffix: str) -> tuple
         return ()
     found = []
     for group in shapes.values():
-        at = array("q", sorted(at for one in group for at in one.at))
+        at = together(one.at for one in group)
         levels = [template_of([one.segments[level] for one in group]) for level in range(len(group[0].segments))]
-        found.append(Variant(pattern_of(levels, suffix, [files[place] for place in at]), at))
+        found.append(Variant(pattern_of(levels, suffix, Picked(files, at)), at))
     return tuple(sorted(found, key=lambda one: -len(one.at)))[:8]
 
 

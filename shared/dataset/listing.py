@@ -1,16 +1,17 @@
 """Which files a dataset has: every regular file below a folder, with size and time."""
 
 import hashlib
+import heapq
 import os
 import stat
-from array import array
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 
+from shared.dataset.packed import Names, Numbers
 from shared.imaging.formats import is_image, suffix_of
 
 HIDDEN = "hidden file or folder: nothing to do"
@@ -22,6 +23,9 @@ SPECIAL = "neither file nor folder: nothing to do"
 CLOSED = "folder that cannot be opened: give read rights on it"
 BAD_NAME = "name that is no valid UTF-8: rename the file"
 MORE = "beyond the number of files that is looked at"
+_SORTED = 20_000
+"""Entries of one folder that are sorted at a time."""
+_AT_ONCE = 1000
 _JUNK = {"__macosx", "thumbs.db", "desktop.ini", "ehthumbs.db", "$recycle.bin", "system volume information"}
 
 
@@ -31,17 +35,19 @@ class Changing(Exception):
 
 @dataclass(frozen=True)
 class Listing:
-    """Files of a dataset, sorted by path; sizes and times stand at the same index."""
+    """Files of a dataset, sorted by path; sizes and times stand at the same index. 10 to 20 bytes a file."""
 
     root: Path
-    files: list[str]
+    files: Names
     """Relative to `root`, `/` as separator."""
-    sizes: "array[int]"
+    sizes: Numbers
     """Bytes."""
-    mtimes: "array[int]"
+    mtimes: Numbers
     """Nanoseconds since 1970."""
-    folders: dict[str, int]
-    """Relative to `root`, with `/` at the end -> time of the last change in it, as of `mtimes`."""
+    folders: Names
+    """Relative to `root`, with `/` at the end; sorted."""
+    changes: Numbers
+    """Of each folder: time of the last change in it, as of `mtimes`."""
     skipped: dict[str, int] = field(default_factory=dict)
     """Reason, with its remedy -> how many files or folders."""
     skipped_examples: dict[str, str] = field(default_factory=dict)
@@ -53,22 +59,20 @@ class Listing:
 
     def place(self, file: str) -> int | None:
         """Index of a file; None where there is none of this very path."""
-        at = bisect_left(self.files, file)
-        return at if at < len(self.files) and self.files[at] == file else None
+        return self.files.place(file)
 
     def changed(self, files: Iterable[str]) -> str | None:
         """A folder, or one of `files`, that is no longer as it was listed; None where all are.
 
         A file that came or went shows in its folder. Others than `files` may have other content by now.
         """
-        places = {file: at for file in files if (at := self.place(file)) is not None}
-        for name in (*self.folders, *places):
+        folders = ((name, (time,)) for name, time in zip(self.folders, self.changes, strict=True))
+        places = ((file, at) for file in files if (at := self.place(file)) is not None)
+        for name, before in chain(folders, ((file, (self.mtimes[at], self.sizes[at])) for file, at in places)):
             try:
                 now = os.stat(f"{self.root}/{name}")  # noqa: PTH116
             except OSError:
                 return name or "."
-            at = places.get(name)
-            before = (self.folders[name],) if at is None else (self.mtimes[at], self.sizes[at])
             if before != (now.st_mtime_ns, now.st_size)[: len(before)]:
                 return name or "."
         return None
@@ -104,88 +108,114 @@ def list_files(root: Path | str, limit: int | None = None) -> Listing:
     return _Walk(root, limit).run()
 
 
+Row = tuple[str, int, int]
+"""Path, size and time of a file; of a folder its path with `/` at the end, and nothing."""
+
+
 class _Walk:
     def __init__(self, root: Path, limit: int | None) -> None:
         self.root = root
         self.real = os.path.realpath(root)
         self.limit = limit
-        self.files: list[str] = []
-        # Numbers in arrays: a million files are about 150 MB, most of it their names.
-        self.sizes, self.mtimes = array("q"), array("q")
         self.skipped: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
-        self.folders: dict[str, int] = {}
+        self.folders, self.changes = Names(), Numbers()
 
     def run(self) -> Listing:
-        waiting = [""]
-        complete = True
-        while waiting and complete:
-            waiting += self._folder(waiting.pop())
-            complete = self.limit is None or len(self.files) <= self.limit
-        kept = len(self.files) if complete else self.limit
-        if not complete:
-            self.skipped[MORE] += 1
-        order = sorted(range(len(self.files))[:kept], key=self.files.__getitem__)
+        files, sizes, mtimes = Names(), Numbers(), Numbers()
+        rows = self._files()
+        kept = islice(rows, self.limit)
+        while part := list(islice(kept, _AT_ONCE)):
+            names, bytes_of, times = zip(*part, strict=True)
+            files.extend(names)
+            sizes.extend(bytes_of)
+            mtimes.extend(times)
+        if self.limit is not None and (more := next(rows, None)) is not None:
+            self._skip(MORE, more[0])
         return Listing(
             root=self.root,
-            files=[self.files[at] for at in order],
-            sizes=array("q", (self.sizes[at] for at in order)),
-            mtimes=array("q", (self.mtimes[at] for at in order)),
+            files=files,
+            sizes=sizes,
+            mtimes=mtimes,
             folders=self.folders,
+            changes=self.changes,
             skipped=dict(self.skipped),
             skipped_examples=self.examples,
-            complete=complete,
+            complete=MORE not in self.skipped,
         )
 
-    def _folder(self, prefix: str) -> list[str]:
-        """Takes in the files of one folder; its folders, each with `/` at the end."""
-        inner: list[str] = []
+    def _files(self) -> Iterator[Row]:
+        """Sorted by path: a folder's own files stand between its folders, by the `/` at the end of these."""
+        open_folders = [self._folder("")]
+        while open_folders:
+            row = next(open_folders[-1], None)
+            if row is None:
+                open_folders.pop()
+            elif row[0].endswith("/"):
+                open_folders.append(self._folder(row[0]))
+            else:
+                yield row
+
+    def _folder(self, prefix: str) -> Iterator[Row]:
+        """Files and folders in one folder, sorted; of a large one the part that was read is kept packed."""
+        rows: list[Row] = []
+        parts: list[Iterable[Row]] = []
         try:
             with os.scandir(f"{self.root}/{prefix}") as entries:
-                self.folders[prefix] = os.stat(f"{self.root}/{prefix}").st_mtime_ns  # noqa: PTH116
+                changed = os.stat(f"{self.root}/{prefix}").st_mtime_ns  # noqa: PTH116
+                self.folders.append(prefix)
+                self.changes.append(changed)
                 for entry in entries:
-                    name = entry.name
-                    path = prefix + name
-                    if name[0] == ".":
-                        self._skip(HIDDEN, path)
-                    elif name.lower() in _JUNK:
-                        self._skip(SYSTEM, path)
-                    elif not name.isascii() and not _valid(name):
-                        self._skip(BAD_NAME, path)
-                    elif entry.is_symlink():
-                        self._link(path)
-                    elif entry.is_dir(follow_symlinks=False):
-                        inner.append(path + "/")
-                    elif entry.is_file(follow_symlinks=False):
-                        self._add(path, entry.stat(follow_symlinks=False))
+                    path = prefix + entry.name
+                    row = self._row(entry, path)
+                    if isinstance(row, str):
+                        self._skip(row, path)
                     else:
-                        self._skip(SPECIAL, path)
+                        rows.append(row)
+                    if len(rows) == _SORTED:
+                        parts.append(_packed(sorted(rows)))
+                        rows = []
         except OSError:
             self._skip(CLOSED, prefix.rstrip("/") or ".")
-        inner.sort(reverse=True)
-        return inner
+        rows.sort()
+        return heapq.merge(*parts, rows) if parts else iter(rows)
 
-    def _link(self, path: str) -> None:
+    def _row(self, entry: "os.DirEntry[str]", path: str) -> Row | str:
+        """Or why it is passed over."""
+        name = entry.name
+        if name[0] == ".":
+            return HIDDEN
+        if name.lower() in _JUNK:
+            return SYSTEM
+        if not name.isascii() and not _valid(name):
+            return BAD_NAME
+        if entry.is_symlink():
+            return self._link(path)
+        if entry.is_dir(follow_symlinks=False):
+            return path + "/", 0, 0
+        if entry.is_file(follow_symlinks=False):
+            facts = entry.stat(follow_symlinks=False)
+            return path, facts.st_size, facts.st_mtime_ns
+        return SPECIAL
+
+    def _link(self, path: str) -> Row | str:
         target = os.path.realpath(f"{self.root}/{path}")
         try:
             facts = os.stat(target)  # noqa: PTH116 - of a path as text, a million times
         except OSError:
-            return self._skip(DANGLING, path)
+            return DANGLING
         if target != self.real and not target.startswith(self.real.rstrip("/") + "/"):
-            self._skip(OUTSIDE, path)
-        elif stat.S_ISREG(facts.st_mode):
-            self._add(path, facts)
-        else:
-            self._skip(LINKED_FOLDER, path)
-
-    def _add(self, path: str, facts: os.stat_result) -> None:
-        self.files.append(path)
-        self.sizes.append(facts.st_size)
-        self.mtimes.append(facts.st_mtime_ns)
+            return OUTSIDE
+        return (path, facts.st_size, facts.st_mtime_ns) if stat.S_ISREG(facts.st_mode) else LINKED_FOLDER
 
     def _skip(self, reason: str, path: str) -> None:
         self.skipped[reason] += 1
         self.examples.setdefault(reason, path.encode("utf-8", "replace").decode())
+
+
+def _packed(rows: list[Row]) -> Iterable[Row]:
+    names, sizes, mtimes = zip(*rows, strict=True)
+    return zip(Names(names), Numbers(sizes), Numbers(mtimes), strict=True)
 
 
 def _valid(name: str) -> bool:

@@ -12,6 +12,7 @@ from shared.dataset.family import MASK_WORD, Family
 from shared.dataset.looking import Looker
 from shared.dataset.mark_files import coco_in, kind_of_marks, runs_in
 from shared.dataset.naming import evenly
+from shared.dataset.packed import Picked
 from shared.dataset.table_looks import TableLook, plain
 from shared.imaging.formats import suffix_of
 
@@ -144,8 +145,11 @@ def _paired(masks: Family, images: Family) -> Paired | None:
 
 
 def _read_alike(masks: Family, images: Family, places: Sequence[int]) -> Paired | None:
-    ours = evenly(masks.files, _MOST_MASKS)
-    theirs = [images.listing.files[at] for at in evenly(places, _MOST)]
+    files = images.listing.files
+    ours = Picked(files, evenly(masks.at, _MOST_MASKS))
+    theirs = [files[at] for at in evenly(places, _MOST)]
+    # Of a sample of images nobody can say which masks are alone.
+    whole = len(theirs) == len(places)
     mine, other = (set(_WORD.findall(re.sub(r"\{\w+\}", " ", one.pattern).lower())) for one in (masks, images))
     # Words that only one side's pattern has say what a file is, not whose: `labels`, and a channel such as `_0000`.
     drop = frozenset((mine ^ other) | {word for word in mine | other if MASK_WORD.fullmatch(word)})
@@ -167,7 +171,7 @@ def _read_alike(masks: Family, images: Family, places: Sequence[int]) -> Paired 
     for read, theirs_read in [(read, read) for read in readings] + [
         (read, lambda file, read=read: read(channel(file))) for read in readings if channel
     ]:
-        found = _matched(ours, theirs, read, theirs_read)
+        found = _matched(ours, theirs, read, theirs_read, len(ours) if whole else len(theirs))
         fewest = min(len(ours), len(theirs))
         if len(found[0]) >= 0.5 * min(fewest, len(found[0]) + len(found[2])) and (
             best is None or len(found[0]) > len(best[0])
@@ -177,8 +181,7 @@ def _read_alike(masks: Family, images: Family, places: Sequence[int]) -> Paired 
             break
     if best is None or not best[0]:
         return None
-    # Of a sample of images nobody can say which masks are alone.
-    return best if len(theirs) == len(places) else (best[0], best[1], set())
+    return best if whole else (best[0], best[1], set())
 
 
 def _channel(images: Family, files: Sequence[str]) -> Callable[[str], str] | None:
@@ -198,18 +201,24 @@ def _channel(images: Family, files: Sequence[str]) -> Callable[[str], str] | Non
 
 
 def _matched(
-    masks: Sequence[str], images: Sequence[str], read: Callable[[str], Key], read_image: Callable[[str], Key]
+    masks: Sequence[str], images: Sequence[str], read: Callable[[str], Key], read_image: Callable[[str], Key], most: int
 ) -> Paired:
-    of_mask: dict[Key, str] = {}
-    for file in masks:
-        of_mask.setdefault(read(file), file)
+    """Of the masks without an image `most`."""
     of_image: dict[Key, list[str]] = {}
     for file in images:
         of_image.setdefault(read_image(file), []).append(file)
+    of_mask: dict[Key, str] = {}
+    alone: dict[Key, str] = {}
+    for file in masks:
+        key = read(file)
+        if key in of_image:
+            of_mask.setdefault(key, file)
+        elif len(alone) < most:
+            alone.setdefault(key, file)
     both = {file: of_mask[key] for key, files in of_image.items() if key and key in of_mask and len(files) <= _CHANNELS
             for file in files}  # fmt: skip
     missing = [file for files in of_image.values() for file in files if file not in both]
-    return both, missing, {file for key, file in of_mask.items() if key not in of_image}
+    return both, missing, set(alone.values())
 
 
 def _array(images: Family) -> MaskLook | None:
@@ -256,7 +265,7 @@ def _annotations(family: Family, units: Units, root: Path) -> list[MaskLook]:
             return found
     files = evenly(family.files, 10)
     kinds = [kind for file in files if (kind := kind_of_marks(root / file, family.suffix))]
-    held = {plain(file) for file in family.files} & stems
+    held = {name for file in family.files if (name := plain(file)) in stems}
     if len(kinds) * 2 <= len(files) or not held:
         return []
     share = sum(plain(file) in held for _, file in units.files) / max(1, len(units.files))

@@ -3,12 +3,14 @@
 import re
 from array import array
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from statistics import median
 from typing import Literal
 
+from shared.dataset.families import Places
 from shared.dataset.looking import Look, Looker, alike
 from shared.dataset.naming import evenly
+from shared.dataset.packed import Names
 from shared.imaging.headers import Header
 from shared.imaging.order import natural
 
@@ -27,7 +29,7 @@ _FLAT = {"CR", "DX", "DR", "MG", "XA", "RF", "US", "OP", "OPT", "XC", "ES", "SM"
 
 
 def is_stacks(
-    files: Sequence[str], at: "array[int]", headers: Sequence[Header], looker: Looker
+    files: Names, at: Places, headers: Sequence[Header], looker: Looker
 ) -> Literal["folders", "series"] | None:
     """Whether files with two dimensions are slices: `folders` where one folder is one volume, `series` where DICOM
     headers tell volumes apart. None: they are pictures."""
@@ -35,15 +37,16 @@ def is_stacks(
         return None
     if headers[0].kind == "dicom":
         return _series(files, at, headers, looker)
-    runs = [(folder, list(names)) for folder, names in groupby((files[place] for place in at), _folder)]
-    if len(runs) < 2 or not _FEWEST <= median(len(names) for _, names in runs) <= _MOST:
+    counts = array("i", (sum(1 for _ in run) for _, run in groupby(files.pick(at), _folder)))
+    if len(counts) < 2 or not _FEWEST <= median(counts) <= _MOST:
         return None
-    parts: list[set[str]] = [set(folder.split("/")) for folder, _ in runs[:50]]
+    starts = array("i", accumulate(counts, initial=0))
+    parts: list[set[str]] = [set(_folder(files[at[start]]).split("/")) for start in starts[:-1][:50]]
     varying = set().union(*parts) - parts[0].intersection(*parts)
-    if len(runs) <= _CLASSES and not any(re.search(r"\d", part) for part in varying):
+    if len(counts) <= _CLASSES and not any(re.search(r"\d", part) for part in varying):
         return None  # a few folders with names in words are classes
-    ranked = sorted(runs, key=lambda run: -len(run[1]))[: max(1, len(runs) // 2 + 1)]
-    looked = [natural(names) for _, names in evenly(ranked, _FOLDERS)]
+    ranked = sorted(range(len(counts)), key=lambda run: -counts[run])[: max(1, len(counts) // 2 + 1)]
+    looked = [natural(files[place] for place in at[starts[run] : starts[run + 1]]) for run in evenly(ranked, _FOLDERS)]
     if not all(_numbered(names) for names in looked):
         return None
     return "folders" if _continuous(looked, looker) else None
@@ -53,9 +56,7 @@ def _folder(file: str) -> str:
     return file.rpartition("/")[0]
 
 
-def _series(
-    files: Sequence[str], at: "array[int]", headers: Sequence[Header], looker: Looker
-) -> Literal["folders", "series"] | None:
+def _series(files: Names, at: Places, headers: Sequence[Header], looker: Looker) -> Literal["folders", "series"] | None:
     if sum(one.modality in _FLAT for one in headers) * 2 > len(headers) or len(at) < _FEWEST:
         return None
     pairs = same = mixed = 0

@@ -29,7 +29,7 @@ def wrapping(spec: CaseSpec, root: Path, images: Sequence[Image], written: int) 
     parts = [part for channels in spec.images for part in channels]
     files = [file for part in parts for file in part.files]
     try:
-        header: Header | None = peek(root / files[0])
+        header: Header | None = peek(root / files[0], turned=False)
     except BadImage:  # several arrays in one file have no header of their own
         header = None
     grid = canonical(images[0]).grid
@@ -54,14 +54,11 @@ def wrapping(spec: CaseSpec, root: Path, images: Sequence[Image], written: int) 
 
 def placed(rules: Rules, spec: CaseSpec, wrapped: Wrapping, order: int) -> Wrapping:
     """With the place of the case among all, its folders and the groups that tables tell; without what says the target
-    by the rules themselves.
-
-    Where a part of the path is the class, or whether there is anything to mark, folders and order are how the target
-    was written down, so they do not count; nor does a folder that is called as the class.
+    by the rules themselves: of places see `places_count`, of folders also one that is called as the class.
     """
     source = rules.label.source if rules.label else None
     numbers, kinds = dict(wrapped.numbers), dict(wrapped.kinds)
-    if rules.task == "diagnosis" and not (source and (source.field or source.value)) and rules.listed is None:
+    if places_count(rules):
         numbers["file order"] = (float(order),)
         labels = {plain(name) for name in ((spec.label,) if isinstance(spec.label, str) else spec.label or ())}
         folders = [name for name in spec.images[0][0].files[0].split("/")[:-1] if plain(name) not in labels]
@@ -72,6 +69,13 @@ def placed(rules: Rules, spec: CaseSpec, wrapped: Wrapping, order: int) -> Wrapp
             kinds.pop(name, None)
             numbers.pop(name, None)
     return Wrapping(numbers=numbers, kinds=kinds, groups=spec.groups.over(wrapped.groups))
+
+
+def places_count(rules: Rules) -> bool:
+    """Whether folders and order count. Not where a part of the path is the class, or whether there is anything to mark:
+    they are how the target was written down."""
+    source = rules.label.source if rules.label else None
+    return rules.task == "diagnosis" and not (source and (source.field or source.value)) and rules.listed is None
 
 
 def _day(text: str) -> int | None:

@@ -42,10 +42,11 @@ class Header:
     """(4, 4) voxel to mm in RAS; None where the file has none, or where it takes several files to know."""
 
 
-def peek(path: Path) -> Header:
+def peek(path: Path, turned: bool = True) -> Header:
     """Header of one file. Raises BadImage where the file is damaged, no image, or of a format that is not read.
 
-    Pickles and tensors have no header: they are read whole.
+    Pickles and tensors have no header: they are read whole. So is a PNG, behind whose pixels may stand how it is to be
+    turned, unless its shape may be that before the turn (`turned` False).
     """
     found = format_of(path)
     if found is None or not found.reader:
@@ -62,7 +63,9 @@ def peek(path: Path) -> Header:
     elif found.reader == "tiff":
         from .tiff import header
     else:
-        from .pictures import header
+        from .pictures import header as of_picture
+
+        return guarded(path, lambda: of_picture(path, turned))
     return guarded(path, lambda: header(path))
 
 

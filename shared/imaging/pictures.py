@@ -64,12 +64,12 @@ def png_header(path: Path) -> tuple[int, int] | None:
     return (head[24], head[25]) if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) == 26 else None
 
 
-def header(path: Path) -> "Header":
+def header(path: Path, turned: bool = True) -> "Header":
     """See `headers.peek`."""
     from .headers import Header
 
     with opened(path) as found:
-        size = found.size[::-1] if orientation(found) in TURNED else found.size
+        size = found.size[::-1] if turned and orientation(found) in TURNED else found.size
         mode = found.mode
     png = png_header(path)
     deep = bool(png and png[0] == 16)

@@ -18,7 +18,7 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def test_each_file_is_in_one_family_whose_pattern_takes_it(seen: tuple[str, Survey]) -> None:
     found = seen[1]
-    assert sorted(file for one in found.families for file in one.files) == found.listing.files
+    assert sorted(file for one in found.families for file in one.files) == [*found.listing.files]
     for one in found.families:
         assert all(compile(one.pattern).match(file) is not None for file in one.files)
 

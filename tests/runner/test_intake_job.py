@@ -18,9 +18,10 @@ from PIL import Image
 from services.scorer.lock.copies import compare
 from services.scorer.lock.seal import seal
 from services.scorer.residual import residual
+from services.tool_runner.intake_cache import Cache, Index
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
-from shared.contracts.cases import CaseTable
+from shared.contracts.cases import CaseTable, Proposal
 from shared.contracts.data import DatasetFacts, IndexRow, SealedSplit, StoredCase
 from shared.contracts.rules import Rules
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
@@ -320,6 +321,28 @@ async def test_cases_are_compared_as_the_plan_bounds_them_and_without_those_hand
     table = scene.table(await scene.run(rules=RULES | {"leave_out": {"ill/Smith000_000.png": "blurred"}}))
     (told, *_) = [one.apart for one in table.proposals]
     assert told is not None and told.cases == len(table.cases) < 20 and told.absent == 0
+
+
+async def test_a_search_is_made_once_for_the_same_files_and_words(scene: Scene) -> None:
+    async def searches() -> dict[str, Ref]:
+        head = await scene.bus.intake_head(scene.dataset_id)
+        assert head
+        return Index.model_validate_json(scene.store.get_bytes(head)).searches
+
+    first = scene.table(await scene.run())
+    known = await searches()
+    (ref,) = known.values()
+    kept = [Proposal.model_validate_json(line) for line in scene.store.get_bytes(ref).splitlines()]
+    assert kept == [one.model_copy(update={"apart": None}) for one in first.proposals]
+    # What is known is taken for what it says: the second run makes no search of its own.
+    said = first.proposals[0].model_copy(update={"says": "known"}).model_dump_json().encode()
+    put = scene.store.put_bytes("sealed", said, "application/x-ndjson")
+    cache = Cache(scene.bus, scene.store, scene.dataset_id)
+    await cache.add(searches=dict.fromkeys(known, put))
+    assert [one.says for one in scene.table(await scene.run()).proposals] == ["known"]
+    scene.draw("odd", range(20, 22))
+    assert scene.table(await scene.run()).proposals[0].coverage.cases == 22
+    assert len(await searches()) == 2
 
 
 async def test_caps_of_the_plan_hold_before_anything_is_decoded(scene: Scene) -> None:

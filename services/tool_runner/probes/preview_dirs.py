@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -43,7 +44,7 @@ def preview(virtual: str) -> dict[str, Any]:
     return {"summary": summarise(data), "data": data}
 
 
-def levels_of(files: list[str]) -> list[dict[str, Any]]:
+def levels_of(files: Iterable[str]) -> list[dict[str, Any]]:
     """Of each depth: folders and files in all, suffixes, names of folders, examples of files, files in each folder."""
     from shared.imaging.formats import suffix_of
     from shared.imaging.order import natural

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from shared.dataset.family import Family
 from shared.dataset.naming import evenly
+from shared.dataset.packed import Picked
 from shared.dataset.patterns import compile
 
 MOST = 4000
@@ -25,7 +26,7 @@ class Piece:
 
     family: Family
     pattern: str
-    files: tuple[str, ...]
+    files: Sequence[str]
     """Images: of slices the first of each folder. All of them."""
     beside: tuple[Family, ...] = ()
     """Further families whose files are among them."""
@@ -84,10 +85,7 @@ class Piece:
 
 
 def piece_of(family: Family, images: bool = True) -> Piece:
-    if not images or not family.folders:
-        return Piece(family, family.pattern, tuple(family.files))
-    files = family.listing.files
-    return Piece(family, family.pattern, tuple(files[at] for at in family.units))
+    return Piece(family, family.pattern, Picked(family.listing.files, family.units if images else family.at))
 
 
 @dataclass(frozen=True)

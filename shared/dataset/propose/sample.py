@@ -2,9 +2,9 @@
 
 import re
 import zlib
-from array import array
 
 from shared.dataset.listing import Listing
+from shared.dataset.packed import Names, Numbers
 
 LARGE = 6_000
 """Files from which on rules are tried on a part."""
@@ -25,10 +25,11 @@ def sampled(listing: Listing) -> Listing:
                 or not _NUMBER.search(listing.files[at])]  # fmt: skip
     return Listing(
         root=listing.root,
-        files=[listing.files[at] for at in kept],
-        sizes=array("q", (listing.sizes[at] for at in kept)),
-        mtimes=array("q", (listing.mtimes[at] for at in kept)),
+        files=Names(listing.files[at] for at in kept),
+        sizes=Numbers(listing.sizes[at] for at in kept),
+        mtimes=Numbers(listing.mtimes[at] for at in kept),
         folders=listing.folders,
+        changes=listing.changes,
     )
 
 
