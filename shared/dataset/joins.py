@@ -12,6 +12,7 @@ from shared.dataset.naming import evenly
 from shared.dataset.patterns import compile
 from shared.dataset.series import headers
 from shared.dataset.table_looks import TableLook, keys_of, plain, read_tables, record_key, tailed
+from shared.dataset.table_parts import of_other_images, united
 from shared.dataset.tables import TableError
 
 __all__ = ["TableLook", "join_tables", "keys_of", "plain"]
@@ -39,12 +40,14 @@ def join_tables(
     for one in keyed:
         for by, key in one.items():
             names[by].add(key)
-    tables = read_tables(root, families, looker, skipped)
+    tables = united(read_tables(root, families, looker, skipped))
     for table in tables:
         if table.pattern:
             _join_records(table, families, units)
         else:
             _join(table, names, sample, keyed)
+    for table in of_other_images(tables, keyed):
+        _join(table, names, sample, keyed)
     if any(table.key is None and len(table.rows) > 1 for table in tables):
         _join_by_headers(tables, units, looker)
     for table in tables:
