@@ -86,7 +86,7 @@ _HEADERS = ("PatientID", "AccessionNumber", "StudyInstanceUID", "SeriesInstanceU
 _MOST_HEADERS = 1500
 _KEY_WORDS = 6
 """Of a cell, at the most, that may name an image."""
-_HALF = 0.5
+_PERSON = "header.PatientID"
 _MOST_CODES = 2000
 _SOME = 0.1
 """Of the images, which a further column of a row's images names."""
@@ -119,13 +119,15 @@ def _join(
 ) -> None:
     """Chooses the column that names most images."""
     best: tuple[float, bool, float, str, str] = (0.0, False, -1.0, "", "")
+    examined = (_SOME, "")
     every = set().union(*names.values())
     for column in [one.name for one in table.columns]:
         cells = list({row[column] for row in table.rows if row[column]})
         if not _may_name(cells, every):
             by, share = _by_codes(cells, keyed)
-            if share > _HALF:
-                table.column(column).names_files, table.column(column).by = share, by
+            table.column(column).names_files, table.column(column).by = share, by
+            single = len(cells) > 0.95 * len(table.rows) and by not in ("", _PERSON)
+            examined = (share, column) if single and share > examined[0] else examined
             continue
         keys = {plain(cell) for cell in cells} - {""}
         tail = _tail_of(cells, keys)
@@ -148,6 +150,12 @@ def _join(
         best = (*told, column, by) if told > best[:3] else best
     *_, column, by = best
     share = table.column(column).names_files if column else 0.0
+    if by == _PERSON and examined[1]:  # rows of examinations: their patients have others, too
+        share, column = examined
+        by = table.column(column).by
+        rows = {own: at for at, row in enumerate(table.rows) if (own := code(row[column]))}
+        table.index = {file: [rows[own]] for (_, file), one in zip(sample, keyed, strict=True)
+                       if (own := code(one.get(by, ""))) in rows}  # fmt: skip
     if share < 0.02:
         return
     table.key, table.by, table.share = column, by, share

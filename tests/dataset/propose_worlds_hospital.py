@@ -6,7 +6,13 @@ from pathlib import Path
 import openpyxl
 from propose_files import dicom_series, picture, table, text, volume
 from propose_worlds import World
-from pydicom.uid import CTImageStorage, SecondaryCaptureImageStorage, XRayRadiationDoseSRStorage, generate_uid
+from pydicom.uid import (
+    CTImageStorage,
+    DigitalXRayImageStorageForPresentation,
+    SecondaryCaptureImageStorage,
+    XRayRadiationDoseSRStorage,
+    generate_uid,
+)
 
 
 def refused_by_columns(root: Path) -> None:
@@ -190,7 +196,25 @@ def a_table_a_reader(root: Path) -> None:
     )
 
 
+def reports_of_examinations(root: Path) -> None:
+    """Each patient has an older film, too, of which the list with its blanks in the numbers says nothing."""
+    rows = []
+    for number in range(24):
+        year, patient = ("2019", "2020")[number % 2], f"P{number // 2:05d}"
+        name = f"A{year[2:]}{4700 + number * 13:06d}"
+        made = dicom_series(root / year / name, patient, 1)[0]
+        made.Modality, made.SOPClassUID, made.AccessionNumber = "DX", DigitalXRayImageStorageForPresentation, name
+        made.save_as(root / year / name / "001.dcm", enforce_file_format=True)
+        if year == "2020":
+            said = f"Die Lunge ist frei belüftet, das Herz ist normal groß, Aufnahme {number}."
+            rows.append({"Auftrag": f"{name[:3]} {name[3:]}", "PatientID": patient, "Befund": said})
+    table(root / "befunde.csv", rows)
+
+
 WORLDS = {
+    "reports of examinations": World(
+        reports_of_examinations, "report_generation", 12, 12, {"target": "write the Befund"}, dimensions=2
+    ),
     "a table a hospital": World(a_table_a_hospital, "diagnosis", 36, 18, counts={"healthy": 18, "tuberculosis": 18}),
     "a table a reader": World(a_table_a_reader, "diagnosis", 24, 24, key="label", choices=2),
     "a letter before numbers of people": World(
