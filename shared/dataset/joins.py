@@ -12,6 +12,7 @@ from shared.dataset.naming import evenly
 from shared.dataset.patterns import compile
 from shared.dataset.series import headers
 from shared.dataset.table_looks import TableLook, keys_of, plain, read_tables, record_key, tailed
+from shared.dataset.table_parts import of_other_images, united
 from shared.dataset.tables import TableError
 
 __all__ = ["TableLook", "join_tables", "keys_of", "plain"]
@@ -39,12 +40,14 @@ def join_tables(
     for one in keyed:
         for by, key in one.items():
             names[by].add(key)
-    tables = read_tables(root, families, looker, skipped)
+    tables = united(read_tables(root, families, looker, skipped))
     for table in tables:
         if table.pattern:
             _join_records(table, families, units)
         else:
             _join(table, names, sample, keyed)
+    for table in of_other_images(tables, keyed):
+        _join(table, names, sample, keyed)
     if any(table.key is None and len(table.rows) > 1 for table in tables):
         _join_by_headers(tables, units, looker)
     for table in tables:
@@ -83,7 +86,7 @@ _HEADERS = ("PatientID", "AccessionNumber", "StudyInstanceUID", "SeriesInstanceU
 _MOST_HEADERS = 1500
 _KEY_WORDS = 6
 """Of a cell, at the most, that may name an image."""
-_HALF = 0.5
+_PERSON = "header.PatientID"
 _MOST_CODES = 2000
 _SOME = 0.1
 """Of the images, which a further column of a row's images names."""
@@ -116,13 +119,15 @@ def _join(
 ) -> None:
     """Chooses the column that names most images."""
     best: tuple[float, bool, float, str, str] = (0.0, False, -1.0, "", "")
+    examined = (_SOME, "")
     every = set().union(*names.values())
     for column in [one.name for one in table.columns]:
         cells = list({row[column] for row in table.rows if row[column]})
         if not _may_name(cells, every):
             by, share = _by_codes(cells, keyed)
-            if share > _HALF:
-                table.column(column).names_files, table.column(column).by = share, by
+            table.column(column).names_files, table.column(column).by = share, by
+            single = len(cells) > 0.95 * len(table.rows) and by not in ("", _PERSON)
+            examined = (share, column) if single and share > examined[0] else examined
             continue
         keys = {plain(cell) for cell in cells} - {""}
         tail = _tail_of(cells, keys)
@@ -145,6 +150,12 @@ def _join(
         best = (*told, column, by) if told > best[:3] else best
     *_, column, by = best
     share = table.column(column).names_files if column else 0.0
+    if by == _PERSON and examined[1]:  # rows of examinations: their patients have others, too
+        share, column = examined
+        by = table.column(column).by
+        rows = {own: at for at, row in enumerate(table.rows) if (own := code(row[column]))}
+        table.index = {file: [rows[own]] for (_, file), one in zip(sample, keyed, strict=True)
+                       if (own := code(one.get(by, ""))) in rows}  # fmt: skip
     if share < 0.02:
         return
     table.key, table.by, table.share = column, by, share

@@ -22,6 +22,7 @@ from shared.contracts.cases import CaseSpec, Coverage, MaskSpec
 from shared.contracts.rules import Rules, Split
 from shared.contracts.wrapping import Groups
 from shared.dataset import listed
+from shared.dataset.cells import comparable
 from shared.dataset.coverage import cover
 from shared.dataset.gather import Account, Found, RulesError, gather, unused
 from shared.dataset.groups import groups_of
@@ -31,7 +32,7 @@ from shared.dataset.marks import Data, mask_files
 from shared.dataset.persons import persons
 from shared.dataset.sources import Sources
 from shared.dataset.structures import Masks, masks
-from shared.dataset.targets import Label, Patients, drop, labels, numbers, patients, sides, texts
+from shared.dataset.targets import Label, Patients, labels, numbers, patients, sides, texts
 
 __all__ = ["Resolution", "RulesError", "resolve"]
 
@@ -59,13 +60,13 @@ def resolve(rules: Rules, root: Path, listing: Listing | None = None, workspace:
     account = Account()
     if rules.listed is not None:
         cases = listed.read(rules.listed, workspace, listing, account)
-        drop(rules, [case.key for case in cases], account)
+        _drop(rules, [case.key for case in cases], account)
         cases = [case for case in cases if case.key not in account.dropped]
         return _resolved(rules, listing, cases, listed.grouping(cases), account, None)
     marks = mask_files(rules, listing)
     found = gather(rules, Path(root), unused(rules, listing, account), marks, account)
     sources = Sources(rules, Path(root), listing, found, account)
-    drop(rules, [case.key for case in found], account, sources)
+    _drop(rules, [case.key for case in found], account, sources)
     people = patients(rules, found, sources, account)
     drawn = masks(rules, Data(Path(root), listing, found, sources, account)) if rules.masks else None
     cases = _specs(rules, found, sources, people, drawn, account)
@@ -117,6 +118,20 @@ def _groups(rules: Rules, sources: Sources, index: int) -> Groups:
     classes = {*(rules.label.columns if rules.label else ()), source.column if source else None}
     told = {column: value for (_, column), value in sources.opened(index).items() if column not in classes}
     return groups_of(told)
+
+
+def _drop(rules: Rules, keys: Sequence[str], account: Account, sources: Sources | None = None) -> None:
+    """Leave out the cases that rules name (`leave_out`) or exclude by a value of theirs."""
+    dropped = {key: f"handed back: {rules.leave_out[key]}" for key in keys if key in rules.leave_out}
+    for one in rules.exclude:
+        values = sources.of(one.source) if sources and one.source else []
+        refused = set(map(comparable, one.values))
+        for key, some in zip(keys, values, strict=False):
+            if refused & set(map(comparable, some)):
+                dropped.setdefault(key, f"excluded by the rules: {one.reason}")
+    for key, reason in dropped.items():
+        account.leave(reason, key)
+    account.dropped |= dropped
 
 
 def _resolved(

@@ -12,7 +12,6 @@ from shared.dataset.family import Family
 from shared.dataset.large_tables import Rest, read_head
 from shared.dataset.looking import Looker
 from shared.dataset.naming import evenly
-from shared.dataset.splits import split_of
 from shared.dataset.tables import TableError, read_record, sheets
 from shared.imaging.formats import BY_SUFFIX, suffix_of
 
@@ -20,7 +19,6 @@ MOST_TABLES = 20
 _MOST_BYTES = 64 << 20
 _RECORDS = 4000
 """Files of one record each that are read."""
-_UNNAMED = re.compile(r"column_\d+")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 
 
@@ -139,7 +137,7 @@ def keys_of(units: Units, unit: Unit, only: Sequence[str] = ()) -> Iterator[tupl
 
 
 def read_tables(root: Path, families: Sequence[Family], looker: Looker, skipped: list[str]) -> list[TableLook]:
-    """Single tables, then files of one record each. Tables with the same columns, a file for each split, are one."""
+    """Single tables, then files of one record each."""
     tables: list[TableLook] = []
     noted = [one for one in families if one.kind in ("annotation", "text")]
     records = [one for one in noted if len(one) > 3 and not _keyed(root, one)]
@@ -154,7 +152,7 @@ def read_tables(root: Path, families: Sequence[Family], looker: Looker, skipped:
         with looker.timed():
             tables += _read(root, file)
     tables += [found for one in records if (found := _records(root, one, looker))]
-    return _united(tables)
+    return tables
 
 
 def _keyed(root: Path, family: Family) -> bool:
@@ -167,40 +165,6 @@ def _keyed(root: Path, family: Family) -> bool:
     except (TableError, OSError):
         return False
     return all(keys) and len(set().union(*keys)) > 1.5 * max(map(len, keys))
-
-
-def _united(tables: Sequence[TableLook]) -> list[TableLook]:
-    found: list[TableLook] = []
-    for table in tables:
-        other = next((one for one in found if _parts(one, table)), None)
-        if other is None:
-            found.append(table)
-            continue
-        names = dict.fromkeys(one.name for one in (*other.columns, *table.columns))
-        other.rows = [dict.fromkeys(names, "") | row for row in (*other.rows, *table.rows)]
-        other.columns = [column_look(name, other.rows) for name in names]
-        other.total, other.rest = other.total + table.total, other.rest + table.rest
-        if table.file != other.file:
-            other.also = (*other.also, table.file)
-        elif table.sheet:
-            other.sheets = (*other.sheets, table.sheet)
-    return found
-
-
-def _parts(one: TableLook, other: TableLook) -> bool:
-    """Whether two are parts of one table: nearly the same columns, and names that differ in the split or the folder."""
-    if one.pattern is not None or other.pattern is not None or min(len(one.columns), len(other.columns)) < 2:
-        return False
-    ours, theirs = (
-        {column.name for column in table.columns if not _UNNAMED.fullmatch(column.name)} for table in (one, other)
-    )
-    if other.file != one.file and (one.sheets or one.sheet != other.sheet):
-        return False
-    names = [f"{table.file.rpartition('/')[2]} {table.sheet or ''}".lower() for table in (one, other)]
-    words = [[word for word in re.split(r"[\W_\d]+", name) if word] for name in names]
-    if all(any(map(split_of, some)) for some in words):  # as in `a. Training labels.csv`
-        words = [[word for word in some if len(word) > 1 and not split_of(word)] for some in words]
-    return words[0] == words[1] and len(ours & theirs) >= 0.8 * len(ours | theirs)
 
 
 def _read(root: Path, file: str) -> list[TableLook]:

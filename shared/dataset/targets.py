@@ -38,20 +38,6 @@ class Patients:
     says: str
 
 
-def drop(rules: Rules, keys: Sequence[str], account: Account, sources: Sources | None = None) -> None:
-    """Leave out the cases that rules name (`leave_out`) or exclude by a value of theirs."""
-    dropped = {key: f"handed back: {rules.leave_out[key]}" for key in keys if key in rules.leave_out}
-    for one in rules.exclude:
-        values = sources.of(one.source) if sources and one.source else []
-        refused = set(map(comparable, one.values))
-        for key, some in zip(keys, values, strict=False):
-            if refused & set(map(comparable, some)):
-                dropped.setdefault(key, f"excluded by the rules: {one.reason}")
-    for key, reason in dropped.items():
-        account.leave(reason, key)
-    account.dropped |= dropped
-
-
 def patients(rules: Rules, found: Sequence[Found], sources: Sources, account: Account) -> Patients:
     """The patient of each case; None where the case is left out."""
     if rules.patient is None:

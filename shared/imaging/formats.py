@@ -141,7 +141,8 @@ def _separated(head: bytes) -> str:
     first, *others = head.replace(b"\r\n", b"\n").split(b"\n")[:-1] or [b""]
     for mark, suffix in ((b"\t", ".tsv"), (b",", ".csv"), (b";", ".csv")):
         columns = first.count(mark)
-        if columns > 1 and others and b"\0" not in head and all(row.count(mark) == columns for row in others):
+        plain = b"\0" not in head and mark + b" " not in first  # as sentences have it
+        if columns > 1 and others and plain and all(row.count(mark) == columns for row in others):
             return suffix
     return ""
 

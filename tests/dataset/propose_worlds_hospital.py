@@ -6,7 +6,13 @@ from pathlib import Path
 import openpyxl
 from propose_files import dicom_series, picture, table, text, volume
 from propose_worlds import World
-from pydicom.uid import CTImageStorage, SecondaryCaptureImageStorage, XRayRadiationDoseSRStorage, generate_uid
+from pydicom.uid import (
+    CTImageStorage,
+    DigitalXRayImageStorageForPresentation,
+    SecondaryCaptureImageStorage,
+    XRayRadiationDoseSRStorage,
+    generate_uid,
+)
 
 
 def refused_by_columns(root: Path) -> None:
@@ -165,7 +171,52 @@ def two_sequences_of_one_weighting(root: Path) -> None:
     table(root / "grades.csv", rows)
 
 
+def a_table_a_hospital(root: Path) -> None:
+    """Of one hospital with a column more; two readers of all pictures are no parts of one table."""
+    rows: dict[str, list[dict[str, object]]] = {"north": [], "south": []}
+    for number in range(36):
+        picture(root / "films" / f"F{number * 31:05d}.png")
+        site = ("north", "south")[number % 3 // 2]
+        more = {"ward": "abc"[number % 3]} if site == "south" else {}
+        rows[site].append({"film": f"F{number * 31:05d}", "person_id": number // 2, "age": 30 + number,
+                           "diagnosis": ("healthy", "tuberculosis")[number // 2 % 2], **more})  # fmt: skip
+    for site, some in rows.items():
+        table(root / f"cases_{site}.csv", some)
+
+
+def a_table_a_reader(root: Path) -> None:
+    rows = []
+    for number in range(24):
+        picture(root / "films" / f"F{number * 31:05d}.png")
+        rows.append({"film": f"F{number * 31:05d}", "age": 30 + number, "grade": number // 2 % 3})
+    table(root / "grades_mueller.csv", rows)
+    table(
+        root / "grades_schmidt.csv",
+        [row | {"grade": (int(row["grade"]) + (at % 5 == 0)) % 3} for at, row in enumerate(rows)],
+    )
+
+
+def reports_of_examinations(root: Path) -> None:
+    """Each patient has an older film, too, of which the list with its blanks in the numbers says nothing."""
+    rows = []
+    for number in range(24):
+        year, patient = ("2019", "2020")[number % 2], f"P{number // 2:05d}"
+        name = f"A{year[2:]}{4700 + number * 13:06d}"
+        made = dicom_series(root / year / name, patient, 1)[0]
+        made.Modality, made.SOPClassUID, made.AccessionNumber = "DX", DigitalXRayImageStorageForPresentation, name
+        made.save_as(root / year / name / "001.dcm", enforce_file_format=True)
+        if year == "2020":
+            said = f"Die Lunge ist frei belüftet, das Herz ist normal groß, Aufnahme {number}."
+            rows.append({"Auftrag": f"{name[:3]} {name[3:]}", "PatientID": patient, "Befund": said})
+    table(root / "befunde.csv", rows)
+
+
 WORLDS = {
+    "reports of examinations": World(
+        reports_of_examinations, "report_generation", 12, 12, {"target": "write the Befund"}, dimensions=2
+    ),
+    "a table a hospital": World(a_table_a_hospital, "diagnosis", 36, 18, counts={"healthy": 18, "tuberculosis": 18}),
+    "a table a reader": World(a_table_a_reader, "diagnosis", 24, 24, key="label", choices=2),
     "a letter before numbers of people": World(
         a_letter_before_numbers_of_people, "diagnosis", 80, 40, counts={"benign": 40, "malignant": 40}
     ),

@@ -96,6 +96,12 @@ def test_spellings_of_one_class_are_one(four: Path) -> None:
     assert done.coverage.counts == {"Normal": 3, "sick": 1}
 
 
+def test_accents_make_no_class_of_their_own(four: Path) -> None:
+    done = table(four, "id,label\n1,Neumonía\n2,NEUMONIA\n3,normal\n4,が\n")
+    assert done.coverage.counts == {"Neumonía": 2, "normal": 1, "が": 1}
+    assert table(four, "id,label\n1,が\n2,か\n3,か\n").coverage.counts == {"が": 1, "か": 2}
+
+
 def test_one_hot_columns(four: Path) -> None:
     text(four / "t.csv", "id,N,M\n1,1,0\n2,0,1\n3,0,0\n4,1,1\n")
     rule: dict[str, Any] = {"table": "t", "columns": {"n": "nevus", "M": "melanoma"}}

@@ -286,6 +286,22 @@ def test_a_document_without_suffix_is_told_by_its_content(tmp_path: Path) -> Non
         read_record(write(tmp_path / "notes", "kind nevus"))
 
 
+def test_a_table_without_suffix_is_told_by_its_rows(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "metadata", "id,dx,age\nL1,nevus,40\nL2,melanoma,\n"))
+    assert table.rows[1] == {"id": "L2", "dx": "melanoma", "age": ""}
+    for text in ("Heart, lungs, bones: normal.\nNo mass, no effusion, no air.\n", "a,b,c\n1,2\n", "one line, of, text"):
+        with pytest.raises(TableError):
+            read_table(write(tmp_path / "notes", text))
+
+
+def test_the_head_of_a_letter_has_numbers(tmp_path: Path) -> None:
+    head = "Klinik\nFall-Nr.: 0004711\nPat.-ID: 88200\n\nThorax vom 03.03.2022\n\n"
+    text = f"{head}Befund:\nHerz groß.\nErguss: 2 cm rechts.\n"
+    record = read_record(write(tmp_path / "r.txt", text))
+    assert (record["fall-nr."], record["pat.-id"]) == ("0004711", "88200")
+    assert record["befund"] == "Herz groß." and record["erguss"] == "2 cm rechts."
+
+
 def test_a_text_with_commas_is_no_table(tmp_path: Path) -> None:
     text = "The heart is normal in size, shape and position.\nThe lungs are clear of consolidation, no edema.\n"
     assert read_table(write(tmp_path / "r.txt", text)).columns == ("text",)
