@@ -48,7 +48,7 @@ def trainer() -> None:
 
     arguments = TrainingArguments(
         output_dir="checkpoints",
-        num_train_epochs=wanted.epochs,
+        num_train_epochs=wanted.most_epochs,
         per_device_train_batch_size=wanted.batch_size,
         learning_rate=wanted.learning_rate,
         weight_decay=wanted.weight_decay,
@@ -75,9 +75,9 @@ def loop() -> None:
     loss_of = DiceCELoss(to_onehot_y=True, softmax=True, include_background=False, batch=True)
     loader = torch.utils.data.DataLoader(samples, batch_size=wanted.batch_size, shuffle=True)
     optimizer = torch.optim.AdamW(network.parameters(), lr=wanted.learning_rate, weight_decay=wanted.weight_decay)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, wanted.epochs * len(loader))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, wanted.most_epochs * len(loader))
     begin()
-    for _ in range(wanted.epochs):
+    for _ in range(wanted.most_epochs):
         for batch in loader:
             logits = network(batch["image"].to(device))["logits"]
             loss = loss_of(logits, batch["labels"][:, None].to(device))

@@ -38,7 +38,7 @@ class ReportModel(nn.Module):
         self.register_buffer("telling", torch.full((wanted.telling,), -1))
         self.word_of = nn.Sequential(
             nn.Dropout(wanted.dropout),
-            nn.Linear(wanted.hidden, 2 * wanted.hidden),
+            nn.Linear(2 * wanted.hidden, 2 * wanted.hidden),
             nn.GELU(),
             nn.Linear(2 * wanted.hidden, wanted.telling),
         )
@@ -80,8 +80,11 @@ class ReportModel(nn.Module):
         tokens[flat] = shown
         tokens = (tokens.unflatten(0, (cases, views)) + self.view[:views]).flatten(1, 2)
         mask = there.repeat_interleave(len(self.place), 1)
-        # A word is there if any place shows it.
-        found = self.word_of(tokens).masked_fill(~mask[..., None], -1e4).amax(1)
+        # Mean and maximum of what the places show: the maximum of words that each place says by itself teaches one
+        # place at a time, and was learned half as fast.
+        apart = mask[..., None]
+        mean = (tokens * apart).sum(1) / apart.sum(1)
+        found = self.word_of(torch.cat([mean, tokens.masked_fill(~apart, -1e4).amax(1)], 1))
         memory = torch.cat([self.hint(found.sigmoid())[:, None], tokens], 1)
         return memory, F.pad(mask, (1, 0), value=True).long(), found
 

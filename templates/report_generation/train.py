@@ -53,6 +53,8 @@ from shared.training.tiers import climb
 
 HERE = Path(__file__).resolve().parent
 CHECKPOINTS = Path("checkpoints")
+EVALUATED = 9
+"""Times as long as an evaluation takes is trained before it."""
 
 
 def main() -> int:
@@ -124,12 +126,12 @@ def train(config: Any) -> int:
     )  # fmt: skip
     wanted = climbed.wanted
 
-    # Time: reports take long to write, so they are not judged after every epoch.
-    steps = steps_an_epoch(len(train_set), wanted)
-    every = math.ceil(wanted.evaluate_steps / steps)
+    # Time: reports take long to write, so they are not judged after every epoch, and for a tenth of the time at most.
+    steps, step = steps_an_epoch(len(train_set), wanted), wanted.accumulate * climbed.batch_seconds
     evaluation, final = costs(config, wanted, network, val_set, climbed.batch_seconds)
+    every = math.ceil(max(wanted.evaluate_steps, EVALUATED * evaluation / step) / steps)
     budget = TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve=2 + 2 * evaluation + final)
-    epoch_seconds = steps * wanted.accumulate * climbed.batch_seconds + evaluation / every
+    epoch_seconds = steps * step + evaluation / every
     tell_estimate(epoch_seconds, budget.remaining(), wanted, device)
 
     # Optimiser and schedule: norms and biases are not decayed; the rate falls with steps or time.
@@ -191,7 +193,7 @@ def train(config: Any) -> int:
     return 0
 
 
-def make_network(config: Any, train_set: data.Cases, start: Path | None) -> torch.nn.Module:
+def make_network(config: Any, train_set: data.Cases, start: Path | None = None) -> torch.nn.Module:
     """The network to train, its encoder with the weights of the file `start`. Raises ConfigError."""
     try:
         network = model.build(config, train_set.vocabulary, data.telling_words(train_set, config.model.telling))

@@ -10,6 +10,9 @@ from config import Generation
 from shared.training import ranks
 
 GREEDY = Generation(beams=1)
+AT_ONCE = 4
+"""Batches of the training that are written as one: without gradients they need less memory than one of these, and a
+step of the decoder takes hardly longer for many reports than for few."""
 
 
 def write_all(model: Any, data: Any, numbers: list[int], length: int, batch_size: int, how: Generation) -> list[str]:
@@ -27,8 +30,8 @@ def write_reports(
     training = model.training
     model.eval()
     texts: list[str] = []
-    for start in range(0, len(numbers), batch_size):
-        batch = [data[number]["image"] for number in numbers[start : start + batch_size]]
+    for start in range(0, len(numbers), AT_ONCE * batch_size):
+        batch = [data[number]["image"] for number in numbers[start : start + AT_ONCE * batch_size]]
         found = model.write(torch.stack(batch).to(device), length, **how.model_dump())
         texts += [data.words.decode(line) for line in found]
     model.train(training)
@@ -39,19 +42,22 @@ def costs(config: Any, wanted: Any, model: Any, val_set: Any, batch_seconds: flo
     """Seconds of an evaluation while training goes on, and of writing all validation reports at the end."""
     writing = seconds_a_write(model, val_set, config.text.max_tokens, wanted.batch_size)
 
-    def batches(count: int) -> int:
-        return math.ceil(count / wanted.batch_size / ranks.count())
+    def batches(count: int, size: int) -> int:
+        return math.ceil(count / size / ranks.count())
 
+    several = AT_ONCE * wanted.batch_size
     # An evaluation has no backward pass: about a third of the work.
-    evaluation = batches(len(val_set)) * batch_seconds / 3 + batches(min(wanted.judged, len(val_set))) * writing
+    loss = batches(len(val_set), wanted.batch_size) * batch_seconds / 3
+    evaluation = loss + batches(min(wanted.judged, len(val_set)), several) * writing
     # Beams are rows of one batch: three cost far less than three times.
-    return evaluation, 1.5 * batches(len(val_set)) * writing * (1 + 0.3 * (config.generation.beams - 1))
+    return evaluation, 1.5 * batches(len(val_set), several) * writing * (1 + 0.3 * (config.generation.beams - 1))
 
 
 def seconds_a_write(model: Any, data: Any, length: int, batch_size: int) -> float:
-    """Seconds for the reports of one batch, written greedily to their full length. Leaves the random state as it is."""
+    """Seconds for as many reports as are written at once, greedily to their full length. Leaves the random state as it
+    is."""
     random_state = torch.get_rng_state()
-    numbers = list(range(min(batch_size, len(data))))
+    numbers = list(range(min(AT_ONCE * batch_size, len(data))))
     write_reports(model, data, numbers[:1], 2, 1, GREEDY)
     begin = time.monotonic()
     write_reports(model, data, numbers, length, batch_size, GREEDY)
