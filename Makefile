@@ -1,10 +1,10 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench lock schemas sbom audit clean
+.PHONY: help setup demo test test-slow test-all lint format bench lock schemas sbom audit clean
 
 PY := .venv/bin/python
 
 help: ## Show this help
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 setup: ## Set up .venv from the hashed locks (and bubblewrap where it may be installed)
 	@deploy/setup.sh
@@ -12,8 +12,13 @@ setup: ## Set up .venv from the hashed locks (and bubblewrap where it may be ins
 demo: setup ## Set up, start the whole system, and build a model from one sentence
 	@$(PY) deploy/demo.py
 
-test: setup lint ## Set up, lint, type-check and run all tests
-	@$(PY) -m pytest
+test: setup lint ## Set up, lint, type-check and run the tests, but for the slow campaigns
+	@$(PY) -m pytest -m "not slow"
+
+test-slow: setup ## Run the slow campaigns: whole jobs of every task, hostile packages, many trainings
+	@$(PY) -m pytest -m slow
+
+test-all: test test-slow ## Both
 
 lint: setup ## Lint, format check and type check
 	@$(PY) -m ruff check .

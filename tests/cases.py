@@ -52,12 +52,21 @@ def locked(run_id: str, cause: Event | str | None, **fields: Any) -> DatasetLock
     return DatasetLocked.make(run_id=run_id, sender="scorer", cause=cause, **lock_fields(**fields))
 
 
+def begun(run_id: str, card: Mapping[str, Any] | None = None, **plan: Any) -> tuple[RunRequested, TaskPlanned]:
+    """The first two facts of a run: what was asked for, and a plan with what else is said of it and of its card."""
+    given: dict[str, Any] = {
+        "task": "diagnosis", "dataset_id": "d", "reason": "r", "dimensions": 2, "modality": "CT", "metric": "auc_macro",
+    }  # fmt: skip
+    fields = given | plan
+    named = DataCard(**{"dataset_id": fields["dataset_id"], "name": "d", "description": "d"} | dict(card or {}))
+    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="x")
+    planned = TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=TaskPlan(**fields), card=named)
+    return asked, planned
+
+
 def told_until(run_id: str, role: AgentName) -> list[Event]:
     """The facts of a run after which `role` holds the baton."""
-    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="x")
-    plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=3, modality="CT", metric="auc_macro")
-    card = DataCard(dataset_id="d", name="d", description="d")
-    planned = TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card)
+    asked, planned = begun(run_id, dimensions=3)
     found = prepared(run_id, planned)
     sealed = locked(run_id, found)
     module = AssembledModule(template="diagnosis", model="m", loss="l", input_shape=(1, 8, 8, 8))

@@ -9,6 +9,7 @@ import pytest
 from shared.bus import Bus
 from shared.embedded.nats import NatsHandle, start_nats
 from shared.settings import Settings
+from shared.store import Store
 
 # Not worth an hour's wait in a test: what fails is delivered again at once.
 RETRY_DELAYS = (0.05, 0.05, 0.1, 0.1)
@@ -49,6 +50,13 @@ def settings(bus_settings: Settings, s3_server: Any) -> Settings:
         s3_access_key=s3_server.access_key,
         s3_secret_key=s3_server.secret_key,
     )
+
+
+@pytest.fixture
+def store(settings: Settings) -> Store:
+    connected = Store.connect(settings)
+    connected.ensure_buckets()
+    return connected
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """The loop over a real bus. The test plays the runner and, where it matters, the core."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from shared.contracts.training import JobFinished, JobSpec
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import ReplayMismatch, StaleTranscript
 from shared.models.playbook import PlaybookCore
+from tests.serving import serving
 
 ANSWER = Infeasibility(claim="one_class", reason="one class only", evidence={"labels": ["a"]})
 
@@ -85,19 +85,6 @@ class Runner:
     async def on_job(self, job: JobSpec, attempt: int) -> None:
         self.jobs.append(job)
         self.has_job.set()
-
-
-@contextlib.asynccontextmanager
-async def serving(bus: Bus, runner: Runner) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    tasks = [
-        asyncio.create_task(bus.serve_tools(name, runner.on_call, runner.on_job, 1, stop)) for name in ("data", "train")
-    ]
-    try:
-        yield
-    finally:
-        stop.set()
-        await asyncio.gather(*tasks)
 
 
 async def planned(bus: Bus, **budget: int) -> RunState:

@@ -1,5 +1,6 @@
 """A real gateway process over a real bus and store, and the command that talks to it."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.bus import Bus
 from shared.embedded.nats import free_port
 from shared.settings import Settings
 
@@ -64,3 +66,16 @@ def call(environment: dict[str, str], *arguments: str, code: int = 0) -> str:
     assert done.returncode == code, told
     assert "Traceback" not in told
     return told
+
+
+def on_bus(settings: Settings, what):
+    """As the Task Manager, whom nobody else plays here."""
+
+    async def inner():
+        bus = await Bus.connect(settings, "task_manager")
+        try:
+            return await what(bus)
+        finally:
+            await bus.close()
+
+    return asyncio.run(inner())

@@ -1,6 +1,5 @@
 """Questions at the command: asked at a terminal there and then, shown and answered from anywhere."""
 
-import asyncio
 import os
 import pty
 import re
@@ -13,11 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.bus import Bus
 from shared.contracts.questions import Option, Question, QuestionAnswered, QuestionAsked
 from shared.contracts.runs import RunFinished
 from shared.settings import Settings
-from tests.cli.conftest import call
+from tests.cli.conftest import call, on_bus
 
 pytestmark = pytest.mark.usefixtures("gateway")
 OPTIONS = (Option(value="class", says="two values, as [asked] for"), Option(value="grade", says="five values"))
@@ -73,19 +71,6 @@ def terminal(environment: dict[str, str]) -> Iterator[Terminal]:
         opened.process.kill()
         opened.process.wait(20)
     os.close(opened.master)
-
-
-def on_bus(settings: Settings, what):
-    """As the Task Manager, whom nobody else plays here."""
-
-    async def inner():
-        bus = await Bus.connect(settings, "task_manager")
-        try:
-            return await what(bus)
-        finally:
-            await bus.close()
-
-    return asyncio.run(inner())
 
 
 def ask(settings: Settings, run_id: str, question: Question) -> None:

@@ -13,7 +13,7 @@ from shared.contracts.runs import DataCard
 from shared.settings import Settings
 from shared.store import Store
 from tests.asked import for_dataset
-from tests.cli.conftest import call
+from tests.cli.conftest import call, on_bus
 
 pytestmark = pytest.mark.usefixtures("gateway")
 
@@ -33,17 +33,6 @@ def folder(tmp_path: Path) -> Path:
         (made / name).write_bytes(name.encode() * 1000)
     (made / "empty").mkdir()
     return made
-
-
-def on_bus(settings: Settings, what):
-    async def inner():
-        bus = await Bus.connect(settings, "task_manager")
-        try:
-            return await what(bus)
-        finally:
-            await bus.close()
-
-    return asyncio.run(inner())
 
 
 def registered(settings: Settings) -> DataCard | None:

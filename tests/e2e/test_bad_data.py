@@ -77,7 +77,11 @@ def add(running: Running, name: str, folder: Path, more: str = "") -> str:
     return f"With the dataset {name}, classify 2D kidney CT slices."
 
 
-@pytest.mark.parametrize("make", CLAIMS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [make if make is one_patient else pytest.param(make, marks=pytest.mark.slow) for make in CLAIMS],
+    ids=lambda make: make.__name__,
+)
 def test_an_honest_end_that_a_probe_has_confirmed(running: Running, make: Callable[[Path], None]) -> None:
     name = f"Bad {make.__name__.replace('_', ' ')}"
     folder = running.replica.parent / make.__name__

@@ -15,7 +15,7 @@ from shared.store import BUCKETS, Store
 from tests.e2e import canaries
 from tests.e2e.conftest import Running
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 STREAMS = "nats/jetstream/jetstream/$G/streams"
 EARLY = ("task_manager", "data_engineer")

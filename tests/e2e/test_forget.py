@@ -22,7 +22,7 @@ from tests.e2e import canaries
 from tests.e2e.conftest import Running
 from tests.e2e.systems import Watch, apart, eventually, kill, start_again
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CARD = {"dataset name": "Qxkidneys", "dataset description": f"2D abdomen CT of kidneys, {canaries.WORDS['sidecar']}"}
 
 

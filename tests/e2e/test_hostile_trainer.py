@@ -22,7 +22,7 @@ from tests.e2e.hostile.predict import guess
 from tests.e2e.hostile.runs import Hostile, marked, play
 from tests.e2e.systems import apart, recorded
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 WHERE = ("script", "links", "training", "package")
 

@@ -14,7 +14,7 @@ from shared.embedded.system import up
 from shared.settings import Settings
 from tests.e2e.conftest import REPLICA, REQUEST
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_the_main_job_at_the_landlock_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from tests.e2e.systems import Watch, apart, recorded
 from tests.models.model_endpoints import Anthropic, OpenAI, serving
 from tests.models.recorded_endpoints import Recording
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SYSTEMS = {role.name: system_prompt(role) for role in (TASK_MANAGER, DATA_ENGINEER, MODULE_ARCHITECT, MODEL_TRAINER)}
 

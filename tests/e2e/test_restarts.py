@@ -18,7 +18,7 @@ from shared.training.checkpoints import NEEDED, SENTINEL
 from tests.e2e.conftest import REQUEST, Running
 from tests.e2e.systems import Watch, apart, eventually, kill, recorded, start_again
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 AWAY = 10.0
 """Seconds that a supervisor may need to start something again."""

@@ -18,7 +18,7 @@ from shared.store import Store
 from tests.e2e.conftest import Running
 from tests.e2e.fetching import fetch
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SENTENCE = "Segment the abdominal organs in contrast CT."
 CARD = next(path for path in paths() if path.stem == "btcv")

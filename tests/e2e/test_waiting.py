@@ -20,7 +20,7 @@ from shared.embedded.system import up
 from shared.settings import Settings
 from tests.e2e.conftest import Running
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SENTENCE = "Grade skin lesions in dermatoscopy photographs."
 UNFITTING = {

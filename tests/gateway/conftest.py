@@ -21,13 +21,6 @@ def data_root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(settings: Settings) -> Store:
-    connected = Store.connect(settings)
-    connected.ensure_buckets()
-    return connected
-
-
-@pytest.fixture
 async def http(bus: Bus, store: Store, settings: Settings, data_root: Path) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(bus, store, settings.model_copy(update={"data_roots": (data_root,)}))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)

@@ -33,6 +33,7 @@ def greys(folder: Path, folds: int) -> float:
     return max(score(Intensity(kind), samples(folder), values, folds)[metric] for kind in (False, True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_grey_values_alone_stay_far_from_the_ideal_reader(tiny: Tiny, name: str) -> None:
     truth, metric = truth_of(tiny(name)), METRICS[name]
@@ -43,6 +44,7 @@ def test_grey_values_alone_stay_far_from_the_ideal_reader(tiny: Tiny, name: str)
     assert truth["trivial"].get("mean_mask_dice", 0.0) < 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "steps"), [("adni", 80), ("covid19", 60)])
 def test_a_small_network_sees_what_grey_values_do_not_say(tiny: Tiny, name: str, steps: int) -> None:
     values = list(truth_of(tiny(name)).get("label_values", {}).values())
@@ -50,6 +52,7 @@ def test_a_small_network_sees_what_grey_values_do_not_say(tiny: Tiny, name: str,
     assert seen > greys(tiny(name), folds=1) + 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_small_network_sees_facts_of_reports_that_grey_values_do_not_say(tiny: Tiny) -> None:
     found = samples(tiny("iu-xray"))

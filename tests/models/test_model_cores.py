@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from shared.models.dialogue import MAX_RETRIES
 from shared.models.openai import OpenAICore
 from shared.service import Context
 from shared.settings import Settings
+from tests.serving import serving
 
 READ_A = {"paths": ["a.txt"]}
 READ_B = {"paths": ["b.txt"]}
@@ -83,19 +84,6 @@ class Runner:
     async def on_job(self, job: JobSpec, attempt: int) -> None:
         self.jobs.append(job)
         self.has_job.set()
-
-
-@contextlib.asynccontextmanager
-async def serving(bus: Bus, runner: Runner) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    tasks = [
-        asyncio.create_task(bus.serve_tools(name, runner.on_call, runner.on_job, 1, stop)) for name in ("data", "train")
-    ]
-    try:
-        yield
-    finally:
-        stop.set()
-        await asyncio.gather(*tasks)
 
 
 def check(answer: Infeasibility, facts: Facts, brief: Brief) -> list[str]:

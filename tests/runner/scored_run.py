@@ -10,11 +10,11 @@ from shared.bus import Bus
 from shared.contracts.base import SEGMENTATIONS, Ref, TaskKind, new_run_id
 from shared.contracts.data import IndexRow, SealedSplit
 from shared.contracts.modules import AssembledModule, ModuleAssembled
-from shared.contracts.runs import DataCard, RunFinished, RunRequested, TaskPlan, TaskPlanned
+from shared.contracts.runs import RunFinished
 from shared.contracts.scoring import RunScored
 from shared.contracts.training import JobFinished, TrainingFinished
 from shared.store import Store
-from tests.cases import dataset_facts, locked, prepared, store_cases
+from tests.cases import begun, dataset_facts, locked, prepared, store_cases
 
 
 async def told(
@@ -44,10 +44,7 @@ async def told(
     predictions = store.put_bytes("packages", json.dumps({"cases": dict(answers or {})}).encode())
     details = store.put_bytes("packages", json.dumps({"labels": list(labels), "cases": list(cases)}).encode())
     known: dict[str, Any] = {"run_id": run_id}
-    asked = RunRequested.make(**known, sender="gateway", cause=None, requirement="find it")
-    plan = TaskPlan(task=task, dataset_id="d", reason="r", dimensions=dimensions, modality="CT", metric="dice")
-    card = DataCard(dataset_id="d", name="d", description="d", path=str(data))
-    planned = TaskPlanned.make(**known, sender="task_manager", cause=asked, plan=plan, card=card)
+    asked, planned = begun(run_id, {"path": str(data)}, task=task, dimensions=dimensions, metric="dice")
     found = prepared(run_id, planned, rules=kept)
     lock = locked(
         run_id, found, sealed=sealed, view=kept, facts=known_, counts={"test": {"all": len(rows)}},

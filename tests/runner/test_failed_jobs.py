@@ -16,14 +16,13 @@ from services.tool_runner.sandbox.plan import specification
 from shared.bus import Bus
 from shared.contracts.base import new_run_id
 from shared.contracts.data import ViewManifest
-from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.training import JobFinished, JobSpec
 from shared.settings import Settings
 from shared.store import Store
 from shared.training.failures import DIRECTIONS
-from tests.cases import dataset_facts, locked, prepared
+from tests.cases import begun, dataset_facts, locked, prepared
+from tests.runner.jobs import run_jobs, runner_folder, skip_without_sandbox
 
-DRIVER = Path(__file__).with_name("job_driver.py")
 MEMORY_MB = 200
 
 PACKAGE = "import os; os.makedirs('package', exist_ok=True); open('package/predict.py', 'w').write('1')\n"
@@ -66,19 +65,13 @@ KNOWN = {
 @pytest.fixture
 async def a_run(settings: Settings, bus: Bus, tmp_path: Path) -> tuple[Settings, str]:
     """A run whose training may begin, with an empty training view."""
-    (tmp_path / "runner").mkdir()
-    tmp_path.chmod(0o755)
-    if os.geteuid() == 0:
-        os.chown(tmp_path / "runner", settings.runner_uid, settings.runner_uid)
+    runner_folder(settings, tmp_path)
     store = Store.connect(settings)
     await asyncio.to_thread(store.ensure_buckets)
     run_id = new_run_id()
     view = ViewManifest(rows=(), stored=(), facts=dataset_facts(dimensions=2))
     kept = await asyncio.to_thread(store.put_bytes, "data", view.model_dump_json().encode())
-    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="x")
-    plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
-    card = DataCard(dataset_id="d", name="d", description="d")
-    planned = TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card)
+    asked, planned = begun(run_id)
     for event in (asked, planned, prepared(run_id, planned), locked(run_id, planned, view=kept)):
         await bus.append(event)
     return settings, run_id
@@ -92,9 +85,6 @@ async def ended(a_run: tuple[Settings, str], bus: Bus) -> dict[str, JobFinished]
     """Scene -> end of its job; all are made once, one after the other in one workspace, by the runner's own code."""
     if not SEEN:
         settings, run_id = a_run
-        fields = {"home", "nats_url", "s3_endpoint", "s3_access_key", "s3_bucket_prefix", "data_roots", "runner_uid"}
-        given = settings.model_dump(mode="json", include=fields)
-        given["s3_secret_key"] = settings.s3_secret_key.get_secret_value()
         specs = {
             scene: JobSpec(
                 job_id=f"train-{number}", run_id=run_id, kind="train", asked_by="model_trainer", caused_by="x",
@@ -102,11 +92,7 @@ async def ended(a_run: tuple[Settings, str], bus: Bus) -> dict[str, JobFinished]
             )
             for number, (scene, code) in enumerate(SCENES.items())
         }  # fmt: skip
-        argv = [sys.executable, str(DRIVER), json.dumps(given), *(spec.model_dump_json() for spec in specs.values())]
-        done = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=280, check=False)
-        if "no sandbox works here" in done.stderr:
-            pytest.skip(done.stderr.strip().splitlines()[-1])
-        assert done.returncode == 0, done.stderr[-3000:]
+        await run_jobs(settings, specs.values())
         state = await bus.state(run_id)
         SEEN.update({scene: state.jobs_done[spec.job_id] for scene, spec in specs.items()})
     return SEEN
@@ -166,8 +152,7 @@ def test_a_training_that_overruns_its_time(tmp_path: Path) -> None:
         os.chown(folder, 64341, 64341)
     argv = [sys.executable, "-c", TIMED, str(Path(__file__).parents[2]), str(folder), "64341"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=200)
-    if "no sandbox works here" in done.stderr:
-        pytest.skip(done.stderr.strip().splitlines()[-1])
+    skip_without_sandbox(done.stderr)
     assert done.returncode == 0, done.stderr
     outcome, known = json.loads(done.stdout)
     print(f"\n{known}")

@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,15 @@ import pytest
 from shared.bus import Bus
 from shared.contracts.base import new_run_id
 from shared.contracts.data import CaseList
-from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.training import JobSpec
 from shared.settings import Settings
 from shared.store import Store
-from tests.cases import row, store_cases
+from tests.cases import begun, row, store_cases
+from tests.runner.jobs import run_jobs, runner_folder
 
-DRIVER = Path(__file__).with_name("job_driver.py")
 MARK = Path("/tmp/m3-hostile-package-was-here")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 HEAD = """
 import json, os, pickle, socket, stat, sys
@@ -92,27 +91,18 @@ async def seen(request: pytest.FixtureRequest, settings: Settings, bus: Bus, tmp
     level = request.param
     if level not in SEEN:
         SEEN[level] = await played(settings.model_copy(update={"isolation": level}), bus, tmp_path)
-    if "unavailable" in SEEN[level]:
-        pytest.skip(SEEN[level]["unavailable"])
     return SEEN[level]
 
 
 async def played(settings: Settings, bus: Bus, folder: Path) -> dict[str, Any]:
-    data, runner = folder / "data", folder / "runner"
+    data, runner = folder / "data", runner_folder(settings, folder)
     data.mkdir()
-    runner.mkdir()
     (data / "a.png").write_bytes(b"no picture")
-    folder.chmod(0o755)
-    if os.geteuid() == 0:
-        os.chown(runner, settings.runner_uid, settings.runner_uid)
     store = Store.connect(settings)
     await asyncio.to_thread(store.ensure_buckets)
     run_id = new_run_id()
-    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="classify")
-    plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
-    card = DataCard(dataset_id="d", name="d", description="d", path=str(data))
-    await bus.append(asked)
-    await bus.append(TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card))
+    for event in begun(run_id, {"path": str(data)}):
+        await bus.append(event)
     cases = await asyncio.to_thread(store_cases, store, data, [row("s", "a.png", split="test", label="a")])
     samples = store.put_bytes("sealed", CaseList(samples=cases).model_dump_json().encode())
     specs = {}
@@ -125,17 +115,10 @@ async def played(settings: Settings, bus: Bus, folder: Path) -> dict[str, Any]:
         specs[game] = JobSpec(
             job_id=f"predict-{number}", run_id=run_id, kind="predict", asked_by="scorer", caused_by="x", inputs=inputs
         )
-    fields = {"home", "nats_url", "s3_endpoint", "s3_access_key", "s3_bucket_prefix", "data_roots", "runner_uid"}
-    given = settings.model_dump(mode="json", include=fields | {"isolation"})
-    given["s3_secret_key"] = settings.s3_secret_key.get_secret_value()
-    argv = [sys.executable, str(DRIVER), json.dumps(given), *(spec.model_dump_json() for spec in specs.values())]
-    done = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=280, check=False)
-    if "no sandbox works here" in done.stderr:
-        return {"unavailable": done.stderr.strip().splitlines()[-1]}
-    assert done.returncode == 0, done.stderr[-3000:]
+    held = await run_jobs(settings, specs.values())
     state = await bus.state(run_id)
     found: dict[str, Any] = {
-        "memory_mb": int(done.stdout),
+        "memory_mb": held,
         "level": settings.isolation,
         "left": [path.name for path in (runner / "jobs").iterdir()],
     }

@@ -24,12 +24,13 @@ from shared.contracts.base import Ref, new_run_id
 from shared.contracts.cases import CaseTable, Proposal
 from shared.contracts.data import DatasetFacts, IndexRow, SealedSplit, StoredCase
 from shared.contracts.rules import Rules
-from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.training import JobFinished, JobSpec
 from shared.dataset.groups import digest
 from shared.looks import FLAT, RECORD
 from shared.settings import Settings
 from shared.store import Store
+from tests.cases import begun
+from tests.runner.jobs import as_words, runner_folder, skip_without_sandbox
 
 DRIVER = Path(__file__).with_name("intake_driver.py")
 RULES: dict[str, Any] = {
@@ -72,16 +73,11 @@ class Scene:
 
     def start(self, spec: JobSpec | None, cases: int = 2000, home: Path | None = None) -> "subprocess.Popen[str]":
         """A runner with the job, or one that only helps others; `home` is its own where it is not the first."""
-        fields = {"home", "nats_url", "s3_endpoint", "s3_access_key", "s3_bucket_prefix", "data_roots", "runner_uid"}
-        given = self.settings.model_dump(mode="json", include=fields)
-        given["s3_secret_key"] = self.settings.s3_secret_key.get_secret_value()
         if home:
-            given["home"] = str(home)
-            (home / "runner").mkdir(parents=True)
-            if os.geteuid() == 0:
-                os.chown(home / "runner", self.settings.runner_uid, self.settings.runner_uid)
+            runner_folder(self.settings, home)
+        given = as_words(self.settings, home=str(home or self.settings.home))
         return subprocess.Popen(
-            [sys.executable, str(DRIVER), json.dumps(given), str(cases), *([spec.model_dump_json()] if spec else [])],
+            [sys.executable, str(DRIVER), given, str(cases), *([spec.model_dump_json()] if spec else [])],
             stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 
@@ -89,8 +85,7 @@ class Scene:
         spec = self.job(**inputs)
         process = self.start(spec, cases)
         _, errors = await asyncio.to_thread(process.communicate, None, 120)
-        if "no sandbox works here" in errors:
-            pytest.skip(errors.strip().splitlines()[-1])
+        skip_without_sandbox(errors)
         assert process.returncode == 0, errors[-3000:]
         done = (await self.bus.state(self.run_id)).jobs_done[spec.job_id]
         print(done.summary)
@@ -105,10 +100,7 @@ class Scene:
 async def scene(settings: Settings, bus: Bus, tmp_path: Path) -> Scene:
     data = tmp_path / "data"
     data.mkdir()
-    (tmp_path / "runner").mkdir()
-    tmp_path.chmod(0o755)
-    if os.geteuid() == 0:
-        os.chown(tmp_path / "runner", settings.runner_uid, settings.runner_uid)
+    runner_folder(settings, tmp_path)
     settings = settings.model_copy(update={"data_roots": (data,)})
     store = Store.connect(settings)
     await asyncio.to_thread(store.ensure_buckets)
@@ -121,14 +113,7 @@ async def scene(settings: Settings, bus: Bus, tmp_path: Path) -> Scene:
 
 
 async def planned(scene: Scene, **fields: Any) -> None:
-    asked = RunRequested.make(run_id=scene.run_id, sender="gateway", cause=None, requirement="x")
-    plan = TaskPlan(
-        task="diagnosis", dataset_id=scene.dataset_id, reason="r", dimensions=2, modality="CT", metric="auc_macro",
-        **fields,
-    )  # fmt: skip
-    card = DataCard(dataset_id=scene.dataset_id, name="d", description="d", path=str(scene.data))
-    plan_event = TaskPlanned.make(run_id=scene.run_id, sender="task_manager", cause=asked, plan=plan, card=card)
-    for event in (asked, plan_event):
+    for event in begun(scene.run_id, {"path": str(scene.data)}, dataset_id=scene.dataset_id, **fields):
         await scene.bus.append(event)
 
 
@@ -161,6 +146,7 @@ async def test_cases_come_canonical_and_a_second_run_decodes_only_what_is_new(sc
     assert len(differs) == 2
 
 
+@pytest.mark.slow
 async def test_a_runner_that_is_killed_in_the_middle_goes_on_where_it_stopped(scene: Scene) -> None:
     spec = scene.job()
     process = scene.start(spec, cases=3)
@@ -178,6 +164,7 @@ async def test_a_runner_that_is_killed_in_the_middle_goes_on_where_it_stopped(sc
     assert 0 < int(str(done.metrics["decoded"])) <= 14
 
 
+@pytest.mark.slow
 async def test_runners_share_an_intake_and_one_that_is_killed_costs_no_more_than_its_batch(scene: Scene) -> None:
     alone = scene.table(await scene.run(cases=2))
     homes = [scene.settings.home, scene.settings.home / "other"]
@@ -201,6 +188,7 @@ async def test_runners_share_an_intake_and_one_that_is_killed_costs_no_more_than
     assert len({*ours} & {*theirs}) <= 1, "no more is done twice than what the killed runner was at"
 
 
+@pytest.mark.slow
 async def test_an_intake_that_is_stopped_keeps_what_was_decoded(scene: Scene) -> None:
     spec = scene.job()
     process = scene.start(spec, cases=2)

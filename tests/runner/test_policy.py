@@ -10,18 +10,14 @@ import pytest
 from services.tool_runner.mounts import IMPORTED, TEMPLATES, Mounts, library, templates
 from services.tool_runner.runner import last_json
 from services.tool_runner.seeds import area_for
-from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.state import RunState, fold
 from shared.errors import UserError
 from shared.settings import Settings
+from tests.cases import begun
 
 
 def planned(path: str | None) -> RunState:
-    asked = RunRequested.make(run_id="r1", sender="gateway", cause=None, requirement="x")
-    plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
-    card = DataCard(dataset_id="d", name="d", description="d", path=path)
-    event = TaskPlanned.make(run_id="r1", sender="task_manager", cause=asked, plan=plan, card=card)
-    return fold("r1", [(1, asked), (2, event)])
+    return fold("r1", enumerate(begun("r1", {"path": path}), 1))
 
 
 def mounts(root: Path) -> Mounts:

@@ -19,13 +19,12 @@ from services.tool_runner import predictions
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
 from shared.contracts.data import CaseList
-from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.training import JobSpec
 from shared.settings import Settings
 from shared.store import Store
-from tests.cases import row, store_cases
+from tests.cases import begun, row, store_cases
+from tests.runner.jobs import run_jobs, runner_folder
 
-DRIVER = Path(__file__).with_name("job_driver.py")
 PROBE = Path(predictions.__file__).with_name("probes") / "read_predictions.py"
 
 PREDICT = """
@@ -146,18 +145,13 @@ async def planned(settings: Settings, bus: Bus, tmp_path: Path) -> tuple[Setting
     data.mkdir()
     for number in range(SCANS):
         save(data / f"scan{number}.nii.gz", number)
-    (tmp_path / "runner").mkdir()
-    for path in (tmp_path, *data.rglob("*"), data):
+    for path in (data, *data.rglob("*")):
         path.chmod(path.stat().st_mode | 0o055)
     known = settings.model_copy(update={"data_roots": (data,), "sandbox_memory_mb": MEMORY})
-    if os.geteuid() == 0:
-        os.chown(tmp_path / "runner", known.runner_uid, known.runner_uid)
+    runner_folder(known, tmp_path)
     run_id = new_run_id()
-    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="segment the spleen")
-    plan = TaskPlan(task="organ_segmentation", dataset_id="d", reason="r", dimensions=3, modality="CT", metric="dice")
-    card = DataCard(dataset_id="d", name="d", description="d", path=str(data))
-    await bus.append(asked)
-    await bus.append(TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card))
+    for event in begun(run_id, {"path": str(data)}, task="organ_segmentation", dimensions=3, metric="dice"):
+        await bus.append(event)
     store = Store.connect(known)
     await asyncio.to_thread(store.ensure_buckets)
     return known, store, run_id
@@ -166,14 +160,7 @@ async def planned(settings: Settings, bus: Bus, tmp_path: Path) -> tuple[Setting
 async def job(bus: Bus, settings: Settings, run_id: str, kind: str, name: str, **inputs: Ref) -> dict[str, Ref]:
     """Run it in a process of its own; its outputs."""
     spec = JobSpec(job_id=name, run_id=run_id, kind=kind, asked_by="scorer", caused_by="x", inputs=inputs)
-    fields = ("home", "nats_url", "s3_endpoint", "s3_access_key", "s3_bucket_prefix", "data_roots", "runner_uid")
-    fields += ("sandbox_memory_mb",)
-    given: dict[str, Any] = {name: value for name, value in settings.model_dump(mode="json").items() if name in fields}
-    given["s3_secret_key"] = settings.s3_secret_key.get_secret_value()
-    argv = [sys.executable, str(DRIVER), json.dumps(given), spec.model_dump_json()]
-    done = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=250, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert int(done.stdout) < 600, "megabytes: the runner itself unpacks nothing"
+    assert await run_jobs(settings, [spec]) < 600, "megabytes: the runner itself unpacks nothing"
     finished = (await bus.state(run_id)).jobs_done[name]
     assert finished.outcome == "ok", finished.summary
     assert finished.isolation in ("bwrap", "landlock")

@@ -16,12 +16,12 @@ from services.tool_runner.reports import report_result
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
 from shared.contracts.data import CaseList
-from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.reporttext import MAX_CHARACTERS
 from shared.scorebins import BINS
 from shared.settings import Settings
 from shared.store import Store
-from tests.cases import row, store_cases
+from tests.cases import begun, row, store_cases
+from tests.runner.jobs import runner_folder
 
 PREDICT = """
 import json, os, pathlib, sys
@@ -42,20 +42,13 @@ async def test_a_package_writes_reports_and_sees_none(settings: Settings, bus: B
     data.mkdir()
     for number in range(5):
         (data / f"{number}.png").write_bytes(b"\x89PNG" + bytes(number))
-    (tmp_path / "runner").mkdir()
-    for path in (tmp_path, *data.rglob("*"), data):
+    for path in (data, *data.rglob("*")):
         path.chmod(path.stat().st_mode | 0o055)
     known = settings.model_copy(update={"data_roots": (data,)})
-    if os.geteuid() == 0:
-        os.chown(tmp_path / "runner", known.runner_uid, known.runner_uid)
+    runner_folder(known, tmp_path)
     run_id = new_run_id()
-    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="write reports")
-    plan = TaskPlan(
-        task="report_generation", dataset_id="d", reason="r", dimensions=2, modality="X-ray", metric="rouge_l"
-    )
-    card = DataCard(dataset_id="d", name="d", description="d", path=str(data))
-    await bus.append(asked)
-    await bus.append(TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card))
+    for event in begun(run_id, {"path": str(data)}, task="report_generation", modality="X-ray", metric="rouge_l"):
+        await bus.append(event)
     store = Store.connect(known)
     await asyncio.to_thread(store.ensure_buckets)
 

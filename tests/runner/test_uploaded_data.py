@@ -21,12 +21,13 @@ from services.tool_runner.runner import Runner
 from shared.agent.service import AgentService
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
-from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
+from shared.contracts.runs import TaskPlanned
 from shared.service import Context
 from shared.settings import Settings
 from shared.store import Store
 from shared.store.archive_rules import ArchiveRefused, Limits
 from shared.store.archives import check_listing
+from tests.cases import begun
 
 
 def packed(*names: str) -> bytes:
@@ -37,19 +38,8 @@ def packed(*names: str) -> bytes:
     return out.getvalue()
 
 
-@pytest.fixture
-def store(settings: Settings) -> Store:
-    made = Store.connect(settings)
-    made.ensure_buckets()
-    return made
-
-
 async def planned(bus: Bus, archive: Ref) -> TaskPlanned:
-    run_id = new_run_id()
-    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="classify")
-    plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
-    card = DataCard(dataset_id="d", name="d", description="d", archive=archive)
-    event = TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card)
+    asked, event = begun(new_run_id(), {"archive": archive})
     await bus.append(asked)
     await bus.append(event)
     return event

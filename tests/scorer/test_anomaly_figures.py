@@ -18,7 +18,6 @@ from services.scorer.masks.segmentation import measure
 from shared.contracts.base import Ref
 from shared.contracts.data import IndexRow, SealedSplit
 from shared.scorebins import BINS, bins_of
-from shared.settings import Settings
 from shared.store import Store
 
 SHAPE = (14, 10, 6)
@@ -38,21 +37,13 @@ TRUTHS = [box(*((4 * n, 1 + case, 2) for n in range(count))) for case, count in 
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, s3_server) -> tuple[Store, SealedSplit]:
-    settings = Settings(
-        home=tmp_path_factory.mktemp("home"),
-        s3_endpoint=s3_server.endpoint,
-        s3_access_key=s3_server.access_key,
-        s3_secret_key=s3_server.secret_key,
-    )
-    store = Store.connect(settings)
-    store.ensure_buckets()
+def made(kept: Store) -> tuple[Store, SealedSplit]:
     rows, masks = [], []
     for number, split in enumerate(["train"] * 2 + ["test"] * len(LESIONS)):
         mask = canonical(TRUTHS[number - 2] if number > 1 else box((0, 0, 0)))
-        masks.append(store.put_bytes("cases", mask))
+        masks.append(kept.put_bytes("cases", mask))
         rows.append(IndexRow(sample_id=f"s{number}", patient=f"p{number}", target="m", files=("i",), split=split))
-    return store, sealed_of(rows, "anomaly_detection", values={"infection": 3}, masks=masks)
+    return kept, sealed_of(rows, "anomaly_detection", values={"infection": 3}, masks=masks)
 
 
 def measured(

@@ -107,15 +107,27 @@ def pictures(folder: Path) -> tuple[list[IndexRow], int]:
     return rows, TEST
 
 
+FIRST = ("prints a score", "reads outside its folder", "labels outside the map", "answers for others")
+REST = tuple(name for name in BAD if name not in FIRST)
+
+
 @pytest.fixture(scope="module")
-def outcomes(real_scoring: Scoring, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Scored]:
+def first(real_scoring: Scoring, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Scored]:
+    return scored(real_scoring, tmp_path_factory.mktemp("first"), FIRST)
+
+
+@pytest.fixture(scope="module")
+def rest(real_scoring: Scoring, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Scored]:
+    return scored(real_scoring, tmp_path_factory.mktemp("rest"), REST)
+
+
+def scored(real_scoring: Scoring, folder: Path, names: tuple[str, ...]) -> dict[str, Scored]:
     """All of them at once, each in a run of its own, and an honest package behind them."""
-    folder = tmp_path_factory.mktemp("bad")
-    data = real_scoring.settings.data_roots[0] / "pictures"
+    data = real_scoring.settings.data_roots[0] / f"pictures-{names[0].replace(' ', '-')}"
     rows, _ = pictures(data)
     honest = "from PIL import Image, ImageStat as stat\n"
     honest += "answer([case(p, stat.Stat(Image.open(p)).mean[0] / 255) for p in inputs])"
-    packages = {name: bad.code.replace("RAW", str(data / "cases.csv")) for name, bad in BAD.items()}
+    packages = {name: BAD[name].code.replace("RAW", str(data / "cases.csv")) for name in names}
 
     async def one(name: str, code: str, seconds: float | None) -> Scored:
         package = folder / name.replace(" ", "_")
@@ -131,9 +143,18 @@ def outcomes(real_scoring: Scoring, tmp_path_factory: pytest.TempPathFactory) ->
     return asyncio.run(every())
 
 
-@pytest.mark.parametrize("name", [name for name, bad in BAD.items() if bad.gate])
-def test_a_bad_package_ends_in_failed_gate_with_the_reason(outcomes: dict[str, Scored], name: str) -> None:
-    found, bad = outcomes[name], BAD[name]
+@pytest.mark.parametrize("name", [name for name in FIRST if BAD[name].gate])
+def test_a_bad_package_ends_in_failed_gate_with_the_reason(first: dict[str, Scored], name: str) -> None:
+    _ended_with_the_reason(first[name], BAD[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REST)
+def test_so_does_every_other_one(rest: dict[str, Scored], name: str) -> None:
+    _ended_with_the_reason(rest[name], BAD[name])
+
+
+def _ended_with_the_reason(found: Scored, bad: Bad) -> None:
     failed = {gate.name: gate.evidence for gate in found.score.gates if not gate.passed}
     assert bad.gate in failed, failed
     assert bad.says in failed[bad.gate], failed
@@ -142,26 +163,35 @@ def test_a_bad_package_ends_in_failed_gate_with_the_reason(outcomes: dict[str, S
     _says_no_more_than_it_may(found.score)
 
 
-def test_answers_for_strangers_are_left_out(outcomes: dict[str, Scored]) -> None:
-    found = outcomes["answers for others"]
+def test_answers_for_strangers_are_left_out(first: dict[str, Scored]) -> None:
+    found = first["answers for others"]
     assert len(found.details["cases"]) == TEST
     assert found.score.metric is not None and found.score.metric.value == 0.5 and found.score.level == "valid"
 
 
-def test_a_printed_score_stays_in_the_log(outcomes: dict[str, Scored]) -> None:
-    found = outcomes["prints a score"]
+def test_a_printed_score_stays_in_the_log(first: dict[str, Scored]) -> None:
+    found = first["prints a score"]
     assert "AUC 1.0" in found.log
     assert found.score.metric is None and not found.score.others
 
 
-def test_a_flood_is_cut(outcomes: dict[str, Scored]) -> None:
-    assert 1 << 20 < len(outcomes["100 MB printed"].log) < 70 << 20
-    assert len(outcomes["100 MB printed"].score.model_dump_json()) < 20_000
+@pytest.mark.slow
+def test_a_flood_is_cut(rest: dict[str, Scored]) -> None:
+    assert 1 << 20 < len(rest["100 MB printed"].log) < 70 << 20
+    assert len(rest["100 MB printed"].score.model_dump_json()) < 20_000
 
 
-def test_the_services_live_and_the_next_run_is_not_affected(real_scoring: Scoring, outcomes: dict[str, Scored]) -> None:
+def test_the_services_live_and_the_next_run_is_not_affected(real_scoring: Scoring, first: dict[str, Scored]) -> None:
+    _live_on(real_scoring, first["honest"].score)
+
+
+@pytest.mark.slow
+def test_the_services_outlive_every_other_one(real_scoring: Scoring, rest: dict[str, Scored]) -> None:
+    _live_on(real_scoring, rest["honest"].score)
+
+
+def _live_on(real_scoring: Scoring, honest: RunScored) -> None:
     assert real_scoring.alive
-    honest = outcomes["honest"].score
     assert honest.level == "useful" and all(gate.passed for gate in honest.gates)
     assert honest.metric is not None and honest.metric.value > 0.9
 

@@ -20,7 +20,7 @@ from real_training import train
 from shared.contracts.data import IndexRow
 from shared.training.package import checksums
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 LABELS = ("dark", "bright")
 TRAIN, VAL, TEST = 160, 40, 40

@@ -15,7 +15,7 @@ from real_training import train
 
 from shared.contracts.data import IndexRow
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 LABELS = ("left", "middle", "right")
 TRAIN, VAL, TEST = 160, 40, 40

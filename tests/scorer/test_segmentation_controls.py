@@ -18,7 +18,6 @@ from services.scorer.masks.reader import TOLERANCE
 from services.scorer.masks.segmentation import measure
 from shared.contracts.data import IndexRow, SealedSplit
 from shared.contracts.scoring import Gate
-from shared.settings import Settings
 from shared.store import Store
 
 SHAPE = (12, 12, 12)
@@ -33,21 +32,13 @@ def mask_of(number: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, s3_server) -> tuple[Store, SealedSplit]:
+def made(kept: Store) -> tuple[Store, SealedSplit]:
     """Twelve training cases and five of test."""
-    settings = Settings(
-        home=tmp_path_factory.mktemp("home"),
-        s3_endpoint=s3_server.endpoint,
-        s3_access_key=s3_server.access_key,
-        s3_secret_key=s3_server.secret_key,
-    )
-    store = Store.connect(settings)
-    store.ensure_buckets()
     rows, masks = [], []
     for number, split in enumerate(["train"] * 12 + ["test"] * TEST):
-        masks.append(store.put_bytes("cases", canonical(mask_of(number))))
+        masks.append(kept.put_bytes("cases", canonical(mask_of(number))))
         rows.append(IndexRow(sample_id=f"s{number}", patient=f"p{number}", target="m", files=("i",), split=split))
-    return store, sealed_of(rows, "organ_segmentation", values=VALUES, masks=masks)
+    return kept, sealed_of(rows, "organ_segmentation", values=VALUES, masks=masks)
 
 
 def answers(store: Store, masks: list[bytes | None], **more: object) -> bytes:

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.templates.forked import Process, finished, server
+
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "templates"
 
@@ -127,22 +129,13 @@ class Bench:
     def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
         """A script in a process that has the frameworks loaded already, anything else (`-m`) in one of its own."""
         if command[0].endswith(".py"):
-            from tests.templates.segbench import finished, server
-
-            return finished(server().start(command, self.workspace, self.environment()))
+            return finished(self.start(*command))
         return subprocess.run(
             [sys.executable, *command], cwd=self.workspace, env=self.environment(), capture_output=True, text=True
         )
 
-    def start(self, *command: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, *command],
-            cwd=self.workspace,
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def start(self, *command: str) -> Process:
+        return server().start(command, self.workspace, self.environment())
 
     def train(self) -> "subprocess.CompletedProcess[str]":
         return self.run("train.py", "--config", "config.yaml")
@@ -189,7 +182,9 @@ def oblique() -> Any:
 
 @pytest.fixture
 def organs(tmp_path: Path) -> Bench:
-    return Bench(tmp_path, "segmentation")
+    from tests.templates.segbench import SegBench
+
+    return SegBench(tmp_path, "segmentation")
 
 
 @pytest.fixture(scope="session")
@@ -198,16 +193,11 @@ def new_bench() -> type[Bench]:
     return Bench
 
 
-@pytest.fixture(scope="session")
-def trained_masks(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A segmentation trained to its end on oblique volumes, shared by all tests that only read it."""
-    made = Bench(tmp_path_factory.mktemp("trained_masks"), "segmentation")
-    made.organs(6, oblique())
-    made.write()
-    made.configure(epochs=6, width=8, levels=3, patience=0)
-    done = made.train()
-    assert done.returncode == 0, done.stdout + done.stderr
-    return made
+@pytest.fixture
+def trained_masks() -> Bench:
+    from tests.templates import segbench
+
+    return segbench.trained_masks()
 
 
 @pytest.fixture
@@ -215,8 +205,6 @@ def predict(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]
     """predict.py as a stranger runs it: `python -I`, empty environment, another folder; frameworks loaded already."""
 
     def run(package: Path, output: Path, *inputs: Path) -> "subprocess.CompletedProcess[str]":
-        from tests.templates.segbench import finished, server
-
         argv = ["-I", str(package / "predict.py"), *map(str, inputs), "--output", str(output)]
         return finished(server().start(argv, tmp_path, {}))
 

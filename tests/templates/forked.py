@@ -4,13 +4,17 @@ Importing torch, transformers, MONAI and nnU-Net takes longer than most training
 program as from the command line: its arguments, folder and environment, its own modules imported anew, its exit code.
 """
 
+import atexit
 import ctypes
+import functools
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -102,6 +106,21 @@ class Server:
         self.process.wait()
 
 
+@functools.cache
+def server() -> Server:
+    """One for all tests of a session."""
+    folder = Path(tempfile.mkdtemp(prefix="forked-"))
+    made = Server(folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(made.stop)
+    return made
+
+
+def finished(process: Process) -> "subprocess.CompletedProcess[str]":
+    code = process.wait()
+    return subprocess.CompletedProcess([], code, process.out, process.err)
+
+
 def wait_for(process: Process, happened: Any, seconds: float = 600) -> None:
     """Until `happened()` is true; the process must live that long."""
     end = time.monotonic() + seconds
@@ -144,7 +163,6 @@ def load() -> None:
 
 
 def child(asked: dict[str, Any]) -> int:
-    import atexit
     import runpy
     import traceback
 

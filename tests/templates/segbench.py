@@ -23,7 +23,7 @@ from PIL import Image
 
 from shared.training.checkpoints import pick_checkpoint
 from tests.templates.conftest import TEMPLATES, Bench, oblique
-from tests.templates.forked import Process, Server, wait_for
+from tests.templates.forked import finished, server, wait_for
 
 LESIONS = {3: {"bleeding": 5}, 2: {"nodule": 7, "mass": 200}}
 LESION_SETTINGS = yaml.safe_load((TEMPLATES / "segmentation" / "lesions.yaml").read_text())
@@ -58,24 +58,8 @@ def read_progress(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-@functools.cache
-def server() -> Server:
-    """One for all tests of a session."""
-    folder = Path(tempfile.mkdtemp(prefix="forked-"))
-    made = Server(folder)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(made.stop)
-    return made
-
-
 class SegBench(Bench):
-    """`run`, `start` and `train` as by command line; processes are forked where the frameworks are loaded already."""
-
-    def start(self, *command: str) -> Process:  # type: ignore[override]
-        return server().start(command, self.workspace, self.environment())
-
-    def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
-        return finished(self.start(*command))
+    """Its settings are given by section; what it predicted is read back."""
 
     base: Mapping[str, Any] = {}
     """Of config.yaml."""
@@ -99,11 +83,6 @@ class SegBench(Bench):
 
     def note(self, name: str) -> Any:
         return json.loads((self.workspace / name).read_text())
-
-
-def finished(process: Process) -> "subprocess.CompletedProcess[str]":
-    code = process.wait()
-    return subprocess.CompletedProcess([], code, process.out, process.err)
 
 
 @functools.cache

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(900)
 EPOCHS = 12
 
 
-@pytest.fixture(scope="module", params=[3, 2], ids=["3D", "2D"])
+@pytest.fixture(scope="module", params=[3, pytest.param(2, marks=pytest.mark.slow)], ids=["3D", "2D"])
 def trained(request, tmp_path_factory) -> SegBench:
     """Killed with a checkpoint, then trained to its end."""
     bench = segbench.lesions(tmp_path_factory.mktemp("lesions"), request.param)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 WITHOUT_AUGMENTATION = {"flip_axes": [], "rotate_degrees": 0, "scale": 0, "shift": 0, "brightness": 0, "noise": 0}
 RED, GREEN = (200, 40, 80), (40, 122, 80)
 """Of one luminance."""

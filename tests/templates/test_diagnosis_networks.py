@@ -25,8 +25,14 @@ def built(shape, classes, backbone="resnet10", loss=None, multi_label=False, wei
     return ours.model.build(config, classes, weights)
 
 
+OTHERS = ("resnet50", "densenet121", "efficientnet-b0", "vit", "swinunetr")
+
+
 @pytest.mark.parametrize("shape", [(32, 32), (32, 32, 32)], ids=["2d", "3d"])
-@pytest.mark.parametrize("backbone", ["resnet18", "resnet50", "densenet121", "efficientnet-b0", "vit", "swinunetr"])
+@pytest.mark.parametrize(
+    "backbone",
+    ["resnet18", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)],
+)
 def test_every_backbone_learns_from_its_image(backbone, shape):
     loss = ours.config.Loss(name="focal")
     network = built(shape, 3, backbone, loss, weights=[1.0, 2.0, 0.5], channels=2, width=4)

@@ -4,11 +4,12 @@ import json
 import re
 import signal
 import sys
-import time
 
 import pytest
 
-pytestmark = pytest.mark.timeout(1500)
+from tests.templates.forked import wait_for
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture
@@ -53,14 +54,11 @@ def test_processes_stop_together_and_go_on_together(images):
     config.write_text(text.replace("  epochs: 10", "  epochs: 4000"))
     checkpoints = images.workspace / "checkpoints"
     process = images.start("train.py")
-    end = time.monotonic() + 600
-    while not (checkpoints / "best" / "best.json").exists():
-        assert time.monotonic() < end and process.poll() is None, process.stdout.read()
-        time.sleep(0.05)
+    wait_for(process, (checkpoints / "best" / "best.json").exists)
     process.send_signal(signal.SIGTERM)
-    told, _ = process.communicate(timeout=900)
-    assert process.returncode == 128 + signal.SIGTERM, told
-    assert told.count("stopped as asked") == 1
+    told = process.wait(900), process.out, process.err
+    assert told[0] == 128 + signal.SIGTERM, told
+    assert (process.out + process.err).count("stopped as asked") == 1
     assert not (images.workspace / "package").exists()
     saved = max(int(path.name.split("-")[1]) for path in checkpoints.glob("checkpoint-*"))
     images.configure(train_seconds=1)

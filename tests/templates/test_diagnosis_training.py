@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,8 @@ from shared.training.checkpoints import pick_checkpoint
 from shared.training.exported.package_cli import damage
 from shared.training.imports import needed
 from tests.templates.conftest import modules
+from tests.templates.forked import wait_for
+from tests.templates.segbench import torn_after
 
 # A training is some seconds of work; on a machine that many share it took minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -139,25 +140,18 @@ def averaged_steps(checkpoint):
 def test_killed_training_of_several_labels_goes_on_from_the_newest_intact_checkpoint(bench):
     bench.scans(18, (8, 32, 32), ("plain", "left", "right"))
     several(bench)
-    # Long enough to be killed in the middle, ended by its time once resumed.
-    bench.configure(epochs=4000, width=8, input_shape=[8, 24, 24], patience=0, train_seconds=20)
+    bench.configure(epochs=4000, width=8, input_shape=[8, 24, 24], patience=0, train_seconds=None)
     config = (bench.workspace / "config.yaml").read_text()
     (bench.workspace / "config.yaml").write_text(config.replace("training:\n", "training:\n  save_seconds: 0\n"))
     checkpoints = bench.workspace / "checkpoints"
     process = bench.start("train.py")
-    end = time.monotonic() + 280
-    while pick_checkpoint(checkpoints).path is None:
-        assert time.monotonic() < end and process.poll() is None, process.stdout.read()
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    wait_for(process, lambda: pick_checkpoint(checkpoints).path)
+    process.kill()
     intact = pick_checkpoint(checkpoints).path
     assert averaged_steps(intact) == int(intact.name.split("-")[1])
-    torn = checkpoints / "checkpoint-999999"
-    torn.mkdir()
-    for file in intact.iterdir():
-        content = file.read_bytes()
-        (torn / file.name).write_bytes(content[: len(content) // 2] if file.name == "optimizer.pt" else content)
+    torn_after(intact, "optimizer.pt")
+    # The time is no part of what makes a training another one: it goes on, and now has an end.
+    bench.configure(train_seconds=1)
     done = bench.train()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "checkpoint-999999 is passed over: it does not load" in done.stdout
@@ -176,10 +170,7 @@ def test_sigterm_saves_and_ends(bench):
     bench.write()
     bench.configure(epochs=4000, width=8, input_shape=[8, 24, 24], patience=0)
     process = bench.start("train.py")
-    end = time.monotonic() + 280
-    while time.monotonic() < end and not (bench.workspace / "checkpoints" / "best" / "best.json").exists():
-        assert process.poll() is None, process.stdout.read()
-        time.sleep(0.02)
+    wait_for(process, (bench.workspace / "checkpoints" / "best" / "best.json").exists)
     process.send_signal(signal.SIGTERM)
     assert process.wait(280) == 128 + signal.SIGTERM
     assert list((bench.workspace / "checkpoints").glob("checkpoint-*/trainer_state.json"))

@@ -12,7 +12,7 @@ import pytest
 from shared.training.exported.package_cli import damage
 from tests.templates.segbench import SegBench
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SMALL: dict[str, Any] = {
     "model": {"width": 8, "levels": 3},

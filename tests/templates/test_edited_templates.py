@@ -63,6 +63,7 @@ MARGIN = '''class Margin(Loss):
 def make_loss('''
 
 
+@pytest.mark.slow
 def test_a_classifier_of_ones_own(bench, tmp_path):
     """A network in a new file, a new loss, a crop and a second channel, SGD with mixup, and two looks in predict.py."""
     bench.scans(36, (40, 40))
@@ -131,6 +132,7 @@ def test_a_classifier_of_ones_own(bench, tmp_path):
     assert all(case["label"] in ("plain", "block") for case in cases), cases
 
 
+@pytest.mark.slow
 def test_a_report_writer_of_ones_own(new_bench, tmp_path):
     """An encoder in a new file, frozen at first, cleaned texts, and a sentence that predict.py adds."""
     bench = new_bench(tmp_path / "bench", "report_generation")

@@ -29,7 +29,7 @@ from tests.templates.segbench import (
     torn_after,
 )
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 VALUES = {"organ": 3, "vessel": 28}
 CONFIG: dict[str, Any] = {

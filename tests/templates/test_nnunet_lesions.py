@@ -13,7 +13,7 @@ from shared.training.exported.package_cli import damage
 from tests.templates import segbench
 from tests.templates.segbench import LESIONS, SegBench
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module", params=[3, 2], ids=["3D", "2D"])

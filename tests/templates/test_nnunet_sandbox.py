@@ -3,9 +3,6 @@ home, environment and threads are those that a run has."""
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +11,14 @@ import pytest
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
 from shared.contracts.data import CaseList, ViewManifest
-from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.training import JobFinished, JobSpec
 from shared.settings import Settings
 from shared.store import Store
-from tests.cases import dataset_facts, locked, prepared, row, store_cases
+from tests.cases import begun, dataset_facts, locked, prepared, row, store_cases
+from tests.runner.jobs import run_jobs, runner_folder
 from tests.templates import segbench
-from tests.templates.conftest import ROOT
 
 pytestmark = pytest.mark.timeout(1200)
-
-DRIVER = ROOT / "tests/runner/job_driver.py"
 
 
 def command() -> tuple[str, ...]:
@@ -35,7 +29,7 @@ def command() -> tuple[str, ...]:
     return ("bash", "-c", f"{copy} && {write} && exec bash train.sh")
 
 
-async def begun(bus: Bus, store: Store, bench: segbench.SegBench) -> tuple[str, Ref]:
+async def trainable(bus: Bus, store: Store, bench: segbench.SegBench) -> tuple[str, Ref]:
     """A run whose training may begin, and the case to predict: s5."""
     rows = [
         row(one["sample_id"], *one["files"], split="test" if one["sample_id"] == "s5" else one["split"],
@@ -52,10 +46,7 @@ async def begun(bus: Bus, store: Store, bench: segbench.SegBench) -> tuple[str, 
     kept = await asyncio.to_thread(store.put_bytes, "data", view.model_dump_json().encode())
     samples = await asyncio.to_thread(store.put_bytes, "sealed", sealed.model_dump_json().encode())
     run_id = new_run_id()
-    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="find bleedings")
-    plan = TaskPlan(task="anomaly_detection", dataset_id="d", reason="r", dimensions=3, modality="MRI", metric="dice")
-    card = DataCard(dataset_id="d", name="d", description="d")
-    planned = TaskPlanned.make(run_id=run_id, sender="task_manager", cause=asked, plan=plan, card=card)
+    asked, planned = begun(run_id, task="anomaly_detection", dimensions=3, modality="MRI", metric="dice")
     found = prepared(run_id, planned)
     for event in (asked, planned, found, locked(run_id, found, view=kept, facts=known)):
         await bus.append(event)
@@ -63,29 +54,19 @@ async def begun(bus: Bus, store: Store, bench: segbench.SegBench) -> tuple[str, 
 
 
 async def job(settings: Settings, bus: Bus, spec: JobSpec) -> JobFinished:
-    fields = {"home", "nats_url", "s3_endpoint", "s3_access_key", "s3_bucket_prefix", "data_roots", "runner_uid"}
-    given = settings.model_dump(mode="json", include=fields | {"isolation"})
-    given["s3_secret_key"] = settings.s3_secret_key.get_secret_value()
-    argv = [sys.executable, str(DRIVER), json.dumps(given), spec.model_dump_json()]
-    done = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=600, check=False)
-    if "no sandbox works here" in done.stderr:
-        pytest.skip(done.stderr.strip().splitlines()[-1])
-    assert done.returncode == 0, done.stderr[-3000:]
+    await run_jobs(settings, [spec], seconds=600)
     return (await bus.state(spec.run_id)).jobs_done[spec.job_id]
 
 
-@pytest.mark.parametrize("level", ["bwrap", "landlock"])
+@pytest.mark.parametrize("level", ["bwrap", pytest.param("landlock", marks=pytest.mark.slow)])
 async def test_nnunet_trains_and_predicts_as_jobs(settings: Settings, bus: Bus, tmp_path: Path, level: Any) -> None:
     settings = settings.model_copy(update={"isolation": level})
-    (tmp_path / "runner").mkdir()
-    tmp_path.chmod(0o755)
-    if os.geteuid() == 0:
-        os.chown(tmp_path / "runner", settings.runner_uid, settings.runner_uid)
+    runner_folder(settings, tmp_path)
     store = Store.connect(settings)
     await asyncio.to_thread(store.ensure_buckets)
     (tmp_path / "made").mkdir()
     bench = segbench.lesions(tmp_path / "made", 3)
-    run_id, samples = await begun(bus, store, bench)
+    run_id, samples = await trainable(bus, store, bench)
     shared: dict[str, Any] = {"run_id": run_id, "caused_by": "x"}
     train = JobSpec(
         job_id="train-1", kind="train", asked_by="model_trainer", seconds=500,

@@ -2,9 +2,7 @@
 
 import json
 import re
-import signal
 import sys
-import time
 from pathlib import Path
 
 import nibabel
@@ -16,6 +14,8 @@ from shared.contracts.training import JobProgress
 from shared.training.checkpoints import pick_checkpoint
 from shared.training.exported.package_cli import damage
 from shared.training.imports import needed
+from tests.templates.forked import wait_for
+from tests.templates.segbench import torn_after
 
 TEXTS = (
     "Findings: a bright disc on the left side. Impression: disc, left.",
@@ -162,6 +162,7 @@ def test_probes_accept_what_the_template_makes(trained):
     assert facts["cases"] == 16 and facts["different_reports"] >= 3 and facts["output_follows_image"]
 
 
+@pytest.mark.slow
 def test_killed_training_on_volumes_goes_on_and_ends(tmp_path, new_bench):
     bench = new_bench(tmp_path, "report_generation")
     volumes(bench, 12)
@@ -172,18 +173,10 @@ def test_killed_training_on_volumes_goes_on_and_ends(tmp_path, new_bench):
     (bench.workspace / "config.yaml").write_text(config.replace("training:\n", "training:\n  save_seconds: 0\n"))
     checkpoints = bench.workspace / "checkpoints"
     process = bench.start("train.py")
-    end = time.monotonic() + 900
-    while pick_checkpoint(checkpoints).path is None:
-        assert time.monotonic() < end and process.poll() is None, process.stdout.read()
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    wait_for(process, lambda: pick_checkpoint(checkpoints).path)
+    process.kill()
     intact = pick_checkpoint(checkpoints).path
-    torn = checkpoints / "checkpoint-999999"
-    torn.mkdir()
-    for file in intact.iterdir():
-        content = file.read_bytes()
-        (torn / file.name).write_bytes(content[: len(content) // 2] if file.name == "optimizer.pt" else content)
+    torn_after(intact, "optimizer.pt")
     # The time is no part of what makes a training another one: it goes on, and now has an end.
     bench.configure(train_seconds=1)
     done = bench.train()

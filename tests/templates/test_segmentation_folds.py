@@ -1,19 +1,11 @@
 """The part that chooses the weights: the index's own, or a fold by patient that the configuration names."""
 
-import pytest
-
 from shared.training.masks import Fold, fold_problems, folded
-from tests.templates.segbench import SegBench
 
 ROWS = [
     {"sample_id": f"s{number}", "patient": f"p{number // 2}", "split": "test" if number > 19 else "train"}
     for number in range(24)
 ]
-
-
-@pytest.fixture
-def organs(tmp_path):
-    return SegBench(tmp_path, "segmentation")
 
 
 def test_every_patient_is_held_out_once_and_whole():

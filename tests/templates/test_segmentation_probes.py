@@ -5,9 +5,6 @@ import json
 
 import pytest
 
-from tests.templates import segbench
-from tests.templates.segbench import SegBench
-
 PREDICT = """
 import json, sys
 from pathlib import Path
@@ -28,16 +25,6 @@ answer = {"task": "organ_segmentation", "labels": ["ball", "dark block"], "label
 (out / "predictions.json").write_text(json.dumps(answer))
 """
 VALUES = {"ball": 28, "dark block": 3}
-
-
-@pytest.fixture
-def organs(tmp_path):
-    return SegBench(tmp_path, "segmentation")
-
-
-@pytest.fixture
-def trained_masks():
-    return segbench.trained_masks()
 
 
 def package(bench, change="pass", values=VALUES, head=""):

@@ -4,14 +4,6 @@ import json
 
 import nibabel
 import numpy as np
-import pytest
-
-from tests.templates.segbench import SegBench
-
-
-@pytest.fixture
-def organs(tmp_path):
-    return SegBench(tmp_path, "segmentation")
 
 
 def left_behind(bench):

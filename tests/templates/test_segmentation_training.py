@@ -14,9 +14,8 @@ from PIL import Image
 from shared.contracts.training import JobProgress
 from shared.training.exported.package_cli import damage
 from shared.training.saved import fault, load
-from tests.templates import segbench
 from tests.templates.forked import wait_for
-from tests.templates.segbench import SegBench, killed_anywhere, torn_after
+from tests.templates.segbench import killed_anywhere, torn_after
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -34,16 +33,6 @@ PACKAGE = {
     "MODEL_CARD.md",
     "SHA256SUMS",
 }
-
-
-@pytest.fixture
-def organs(tmp_path):
-    return SegBench(tmp_path, "segmentation")
-
-
-@pytest.fixture
-def trained_masks():
-    return segbench.trained_masks()
 
 
 def test_segmentation_smoke_by_command_line(organs):
@@ -105,6 +94,7 @@ def epoch_of(checkpoint):
     return load(checkpoint)["epoch"]
 
 
+@pytest.mark.slow
 def test_training_killed_anywhere_goes_on_and_segments_2d_channels(organs, tmp_path):
     pictures(organs, 6)
     organs.write()
@@ -145,6 +135,7 @@ def test_training_killed_anywhere_goes_on_and_segments_2d_channels(organs, tmp_p
     assert kept == {path.name for path in (organs.workspace / "checkpoints/previous").glob("checkpoint-*")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_sigterm_saves_a_segmentation_and_it_goes_on(organs, processes):
     organs.organs(3)
@@ -225,6 +216,7 @@ def test_a_series_and_its_canonical_copy_get_the_same_mask(trained_masks, tmp_pa
     np.testing.assert_array_equal(other, on_image(labels, grid, image, "series"))
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_and_the_first_writes(organs):
     organs.organs(6)
     organs.write()
