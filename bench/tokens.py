@@ -29,6 +29,7 @@ from shared.contracts.transcript import Observation, Turn
 from shared.embedded.home import Home
 from shared.embedded.system import down, up
 from shared.models.anthropic import AnthropicCore
+from shared.models.catalogue import Listing, Model, read_catalogue
 from shared.settings import Settings
 
 ASKED = {
@@ -78,10 +79,14 @@ def tokens(gateway: Gateway, settings: Settings, request: str) -> int:
     planned = next(number for number, event in enumerate(events) if isinstance(event, TaskPlanned))
     state = fold(run_id, enumerate(events[: planned + 1], 1))
     brief = make_brief("data_engineer", events[planned].event_id, state, (), 3600)
+    listing = Listing(
+        "anthropic", read_catalogue().endpoints["anthropic"], Model(endpoint="anthropic", model="-"), False
+    )
+    core = AnthropicCore(listing)
     entries, total = asyncio.run(transcript(settings, run_id)), 0
     for number, entry in enumerate(entries):
         if isinstance(entry, Turn):
-            total += len(json.dumps(AnthropicCore("-")._request(ROLE, brief, entries[:number]))) // 4
+            total += len(json.dumps(core.body(ROLE, brief, entries[:number]))) // 4
             total += len(entry.model_dump_json(include={"text", "calls"})) // 4
     return total
 

@@ -63,6 +63,10 @@ class Settings(BaseSettings):
     """Private key of the operator (`m3builder keys new`) with which the gateway signs the packages that it delivers."""
     verify_key: Path | None = None
     """Public key that must have signed a package before the command predicts with it."""
+    models_file: Path | None = None
+    """Endpoints, models and prices of the operator's own, in the form of `shared/models/models.yaml`."""
+    model_seconds: float = Field(default=1800.0, gt=0)
+    """How long a language model may take for one reply."""
     health_port: int = 0
     """Port of /healthz and /readyz of a service; 0 takes a free one."""
     ready_file: Path | None = None

@@ -239,7 +239,7 @@ def turn_span(agent: str, run_id: str, number: int, core: str) -> Iterator[Span]
         Name.TURN: number,
         Name.PROVIDER: provider,
     }
-    if provider in ("anthropic", "openai"):  # a scripted core names a file there
+    if provider != "scripted":  # that names a file
         attributes[Name.MODEL] = model
     with _span(f"invoke_agent {agent}", SpanKind.INTERNAL, attributes) as span:
         yield span

@@ -64,7 +64,10 @@ def main() -> None:
 def run(
     requirement: Annotated[str, typer.Argument(help="What the model should do, in plain words.")],
     core: Annotated[
-        str, typer.Option(help="playbook, anthropic:<model>, openai:<model> or scripted:<transcript>")
+        str,
+        typer.Option(
+            help="playbook, a model's name, <endpoint>:<model> or scripted:<transcript>; A,task_manager=B for one role"
+        ),
     ] = "playbook",
     seed: Annotated[int, typer.Option()] = 0,
     train_seconds: Annotated[float | None, typer.Option(help="Wall seconds that a training job may take.")] = None,

@@ -1,22 +1,25 @@
-"""What this machine has to offer, looked at without starting or changing anything."""
+"""What this machine and the models of a core have to offer, looked at without starting or changing anything."""
 
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
 import services
-from services.gateway import checks
 from shared.embedded.home import Home, port_is_free
 from shared.embedded.nats import nats_binary
 from shared.embedded.s3 import weed_binary
 from shared.embedded.system import SERVERS, status
-from shared.errors import M3Error, UserError
+from shared.errors import M3Error, Unavailable, UserError
+from shared.models import cores, make_core
+from shared.models.catalogue import find, read_catalogue
+from shared.models.endpoint import EndpointCore
+from shared.models.trial import TOOLS_OFF, Trial
 from shared.settings import Settings
 
 Verdict = Literal["ok", "note", "bad"]
@@ -40,10 +43,49 @@ def examine(settings: Settings) -> list[Finding]:
         *_installed(),
         _isolation(settings),
         _gpu(),
-        *_cores(),
+        *_cores(settings.models_file),
         *_places(settings),
         *_ports(settings),
     ]
+
+
+async def try_cores(spec: str, models_file: Path | None) -> list[Finding]:
+    """Each model of a core is tried, with a few requests of a few hundred tokens, up to its first fault."""
+    findings = []
+    for name in dict.fromkeys(cores(spec).values()):
+        core = make_core(name, models_file)
+        if isinstance(core, EndpointCore):
+            findings += [one async for one in _model(core)]
+        else:
+            findings.append(Finding(core.name, "needs no model", "ok"))
+    return findings
+
+
+async def _model(core: EndpointCore) -> AsyncIterator[Finding]:
+    name, listing, trial = core.name, core.listing, Trial(core)
+    try:
+        listing.key()
+        await trial.answers()
+        yield Finding(name, f"answers at {listing.address}", "ok")
+        tools = await trial.calls_a_tool()
+        yield Finding(
+            "tools", "calls them" if tools else f"answers in prose instead: {TOOLS_OFF}", "ok" if tools else "bad"
+        )
+        sees = await trial.sees()
+        yield Finding("vision", "reads pictures" if sees else "reads no pictures", "ok" if sees else "note")
+    except (UserError, Unavailable) as error:
+        yield Finding(name, str(error), "bad")
+        return
+    size = f"{listing.model.context:,} tokens of context, {core.max_output:,} a reply"
+    if not listing.known:
+        size += ", by default: it is not listed, give M3_MODELS_FILE its figures"
+    yield Finding("size", size, "ok" if listing.known else "note")
+    price = "; ".join(str(one) for one in listing.model.usd) or ("costs nothing" if listing.priced else "")
+    yield Finding(
+        "price",
+        price or "not known, so a run's cost is not either: M3_MODELS_FILE can tell it",
+        "ok" if price else "note",
+    )
 
 
 def _installed() -> Iterator[Finding]:
@@ -91,14 +133,20 @@ def _gpu() -> Finding:
     return Finding("GPU", "; ".join(asked.stdout.strip().splitlines()) or "none", "ok")
 
 
-def _cores() -> Iterator[Finding]:
-    yield Finding("core playbook", "needs no account", "ok")
-    for provider in ("anthropic", "openai"):
-        try:
-            checks.core(f"{provider}:any")
-            yield Finding(f"core {provider}", "a key or base URL is set", "ok")
-        except UserError:
-            yield Finding(f"core {provider}", "no key and no base URL is set", "note")
+def _cores(models_file: Path | None) -> Iterator[Finding]:
+    try:
+        places = read_catalogue(models_file).endpoints
+    except UserError as error:
+        yield Finding("models", str(error), "bad")
+        return
+    reached = [
+        name
+        for name in places
+        for listing in [find(f"{name}:any", read_catalogue(models_file))]
+        if listing and any(os.environ.get(listing.variable(what)) for what in ("API_KEY", "AUTH_TOKEN", "BASE_URL"))
+    ]
+    told = f"a key or address is set for {', '.join(reached)}" if reached else "no key or address is set"
+    yield Finding("core", f"playbook needs no account; {told}; `m3builder doctor --core NAME` tries one", "ok")
 
 
 def _places(settings: Settings) -> Iterator[Finding]:

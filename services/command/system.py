@@ -1,5 +1,6 @@
 """Commands about this machine: starting, stopping and looking at the embedded system."""
 
+import asyncio
 import subprocess
 from pathlib import Path
 from typing import Annotated
@@ -127,12 +128,16 @@ def token() -> None:
 
 
 @app.command()
-def doctor() -> None:
-    """What is installed, how code is isolated, GPU, disk and ports of this machine."""
-    from services.command.doctor import examine
+def doctor(
+    core: Annotated[
+        str | None, typer.Option(help="Try the models of a core instead: key, endpoint, model, tools, vision, price.")
+    ] = None,
+) -> None:
+    """What is installed, how code is isolated, GPU, disk and ports of this machine; or what a core's models can do."""
+    from services.command.doctor import examine, try_cores
 
     table = Table("", "what", "found", box=None)
-    findings = examine(Settings())
+    findings = examine(Settings()) if core is None else asyncio.run(try_cores(core, Settings().models_file))
     for one in findings:
         mark = {"ok": "[green]ok[/]", "note": "[yellow]--[/]", "bad": "[red]no[/]"}[one.verdict]
         table.add_row(mark, one.what, escape(one.found))

@@ -21,7 +21,9 @@ class NewRun(Body):
     """A request in plain words."""
 
     requirement: str = Field(examples=["I want to train a model for disease diagnosis using 3D CT images."])
-    core: str = Field("playbook", description="playbook, anthropic:<model> or openai:<model>")
+    core: str = Field(
+        "playbook", description="playbook, a model's name or <endpoint>:<model>; `A,task_manager=B` for one role"
+    )
     budget: Budget = Budget()
     seed: int = 0
     dataset: str | None = Field(None, description="Id of the dataset to take; without it the Task Manager chooses.")

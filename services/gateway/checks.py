@@ -2,8 +2,10 @@
 
 import difflib
 import json
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from services.gateway import folders
@@ -11,10 +13,14 @@ from services.gateway.bodies import NewRun
 from shared.contracts.base import Ref, new_run_id
 from shared.contracts.cards import parse_card
 from shared.contracts.questions import Question
-from shared.contracts.runs import DataCard, RunRequested
-from shared.errors import NotFound, UserError
-from shared.models import make_core
+from shared.contracts.runs import Budget, DataCard, RunRequested
+from shared.errors import NotFound, Unavailable, UserError
+from shared.models import cores, make_core
+from shared.models.endpoint import EndpointCore
+from shared.models.trial import Trial
 from shared.settings import Settings
+
+log = logging.getLogger(__name__)
 
 MAX_REQUIREMENT = 4000
 MAX_ANSWER = 4000
@@ -51,30 +57,39 @@ def requirement(text: str) -> str:
     return text
 
 
-def core(name: str, environ: Mapping[str, str] = os.environ) -> str:
-    """A core that may be asked for over HTTP. `anthropic:` and `openai:` need a key, or the base URL of an endpoint of
-    your own that asks for none."""
-    name = name.strip()
-    kind, _, rest = name.partition(":")
-    if kind == "scripted":
+async def core(spec: str, budget: Budget, models_file: Path | None) -> str:
+    """A core that may be asked for over HTTP, for all roles or one a role; its models were there a moment ago."""
+    spec = spec.strip()
+    for name in dict.fromkeys(cores(spec).values()):
+        if name.partition(":")[0] == "scripted":
+            raise UserError(
+                "A transcript is replayed on the machine of the system only: `m3builder run --core scripted:FILE`."
+            )
+        found = make_core(name, models_file)
+        if isinstance(found, EndpointCore):
+            await _model(found, budget)
+    return spec
+
+
+async def _model(core: EndpointCore, budget: Budget) -> None:
+    listing = core.listing
+    listing.key()
+    if os.environ.get("M3_MODEL_ENDPOINT") != "inside":
         raise UserError(
-            "A transcript is replayed on the machine of the system only: `m3builder run --core scripted:FILE`."
+            f"The core {core.name} would be told file names, tables and errors as they are. If its endpoint may have "
+            "them, set M3_MODEL_ENDPOINT=inside in the environment of `m3builder up`; or use the core `playbook`."
         )
-    if kind in ("anthropic", "openai") and rest:
-        wanted = [f"{kind.upper()}_API_KEY", f"{kind.upper()}_BASE_URL"]
-        if not any(environ.get(variable) for variable in wanted):
-            raise UserError(
-                f"The core {name} needs {wanted[0]} (or {wanted[1]} for an endpoint of your own) in the environment of "
-                "`m3builder up`. Set it, run `m3builder down` and `m3builder up`, or use the core `playbook`, "
-                "which needs no account."
-            )
-        if environ.get("M3_MODEL_ENDPOINT") != "inside":
-            raise UserError(
-                f"The core {name} would be told file names, tables and errors as they are. If its endpoint may have "
-                "them, set M3_MODEL_ENDPOINT=inside in the environment of `m3builder up`; or use the core `playbook`."
-            )
-    make_core(name)  # refuses what does not exist
-    return name
+    if budget.usd is not None and not listing.priced:
+        raise UserError(
+            f"The price of {core.name} is not known, so a budget in USD cannot be kept: put the price into the file "
+            "that M3_MODELS_FILE names, or bound `tokens`."
+        )
+    if not listing.known:
+        log.warning("%s is not listed: it works with the defaults, and its cost will not be known", core.name)
+    try:
+        await Trial(core).answers()
+    except Unavailable as error:
+        raise UserError(f"{error}. Nothing was started.") from None
 
 
 def dataset(dataset_id: str, known: Sequence[DataCard]) -> str:

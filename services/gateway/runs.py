@@ -32,7 +32,7 @@ router = APIRouter(responses=PROBLEMS)
 @router.post("/runs", status_code=201, tags=["runs"], dependencies=needs("ask"))
 async def request_run(body: bodies.NewRun, parts: Known, who: Who, response: Response) -> bodies.RunCreated:
     """Ask for a model. The answer comes as events of the run."""
-    core = checks.core(body.core)
+    core = await checks.core(body.core, body.budget, parts.settings.models_file)
     event = checks.request(body, core, who.name, await parts.bus.cards() if body.dataset else ())
     await parts.bus.append(event)
     response.headers["Location"] = f"/runs/{event.run_id}"

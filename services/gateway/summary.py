@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from services.gateway.questions import asked
 from services.gateway.report.blocks import clean
-from shared.contracts.base import SEGMENTATIONS, Event
+from shared.contracts.base import SEGMENTATIONS, Event, Spent
 from shared.contracts.runs import Candidate, TaskPlanned
 from shared.contracts.scoring import Metric, RunScored
 from shared.contracts.state import RunState, fold
@@ -26,6 +26,13 @@ def summary(events: Sequence[tuple[int, Event]], width: int = 110) -> str:
         parts += _score(state.scored, masks=bool(state.planned and state.planned.plan.task in SEGMENTATIONS))
     parts += _rest(state)
     return "\n".join(_paragraph(label, text, width) for label, text in parts if text)
+
+
+def money(spent: Spent) -> str:
+    """What the models' endpoints charge, as far as their prices are known; empty where there is nothing to pay."""
+    if spent.unpriced:
+        return f"more than {spent.usd:.2f} USD" if spent.usd else "cost in USD not known"
+    return f"{spent.usd:.2f} USD" if spent.usd else ""
 
 
 def duration(seconds: float) -> str:
@@ -222,7 +229,7 @@ def _rest(state: RunState) -> Iterable[tuple[str, str]]:
         (
             f"{_counted(spent.turns, 'turn')}, {_counted(spent.actions, 'action')}, {tokens:,} tokens"
             + (" (estimated)" if spent.tokens_estimated and tokens else "")
-            + (f", {spent.usd:.2f} USD" if spent.usd else "")
+            + (f", {told}" if (told := money(spent)) else "")
             + f", {duration(state.last_at - state.first_at)}"
         ),
     )

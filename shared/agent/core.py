@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pydantic import JsonValue
+
 from shared.agent.brief import Brief
 from shared.agent.role import Role
 from shared.contracts.base import Spent
@@ -13,6 +15,8 @@ from shared.contracts.transcript import Call, Observation, Turn
 class Decision:
     calls: tuple[Call, ...]
     text: str = ""
+    remark: str = ""
+    kept: JsonValue = None
     spent: Spent = field(default_factory=Spent)
 
 

@@ -72,6 +72,8 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
                     at=now(),
                     core=core.name,
                     text=decision.text,
+                    remark=decision.remark,
+                    kept=decision.kept,
                     calls=decision.calls,
                     spent=decision.spent + Spent(turns=1, actions=len(decision.calls)),
                 )
@@ -90,14 +92,19 @@ def spent_in(desk: Desk) -> Spent:
 
 
 async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
-    """Run a turn's calls. Every call gets a result, in its place; a submission is judged after the other calls."""
+    """Run a turn's calls. Every call gets a result, in its place; a submission is judged after the calls before it, and
+    those behind it are not carried out: its work may be over."""
     results: dict[int, ToolResult] = {}
     ready: list[tuple[int, Call, ToolArgs]] = []
     notes: list[str] = []
     accepted = None
+    ends = next((place for place, call in enumerate(turn.calls) if desk.role.submission(call.name)), len(turn.calls))
     for position, call in enumerate(turn.calls):
         model = desk.role.tool(call.name)
-        if model is None and desk.role.submission(call.name) is None:
+        if position > ends:
+            behind = f"not carried out, as it stands behind {turn.calls[ends].name}: call again if that is not accepted"
+            results[position] = _refused(desk, turn, position, behind)
+        elif model is None and desk.role.submission(call.name) is None:
             known = ", ".join([t.tool for t in desk.role.tools] + [s.tool for s in desk.role.submissions])
             results[position] = _refused(desk, turn, position, f"there is no tool {call.name!r}; yours are: {known}")
         elif model is not None:
@@ -107,25 +114,13 @@ async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
                 results[position] = _refused(desk, turn, position, _plain(error))
     for (position, _, _), result in zip(ready, await gather_calls(desk, turn, ready), strict=True):
         results[position] = result
-    for position, call in enumerate(turn.calls):
-        submission = desk.role.submission(call.name)
-        if submission is None:
-            continue
-        try:
-            answer = submission.answer.model_validate(call.arguments)
-        except ValidationError as error:
-            results[position] = _refused(desk, turn, position, _plain(error))
-            continue
-        facts, problems = await _judge(desk, turn, position, submission, answer)
-        if not problems:
-            accepted = Accepted(
-                tool=submission.tool, answer=answer.model_dump(mode="json"), facts=facts, spent=spent_in(desk)
-            )
-            break
-        notes += problems
-        refused = _refused(desk, turn, position, "not accepted:\n- " + "\n- ".join(problems))
-        bad = {name: fact for name, fact in facts.items() if name == "bad_samples" and fact}
-        results[position] = refused.model_copy(update={"data": bad})
+    if ends < len(turn.calls):
+        judged = await _submitted(desk, turn, ends)
+        if isinstance(judged, Accepted):
+            accepted = judged
+        else:
+            results[ends], problems = judged
+            notes += problems
     if not turn.calls:
         notes.append("You asked for no tool. Work goes on with tools and ends with a submission.")
     notes += nudge(desk.segment)
@@ -137,6 +132,23 @@ async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
         notes=tuple(notes),
     )
     return observation, accepted
+
+
+async def _submitted(desk: Desk, turn: Turn, position: int) -> Accepted | tuple[ToolResult, list[str]]:
+    """The answer that passed its check, or what the submission gets as a result and the problems found."""
+    call = turn.calls[position]
+    submission = desk.role.submission(call.name)
+    assert submission is not None
+    try:
+        answer = submission.answer.model_validate(call.arguments)
+    except ValidationError as error:
+        return _refused(desk, turn, position, _plain(error)), []
+    facts, problems = await _judge(desk, turn, position, submission, answer)
+    if not problems:
+        return Accepted(tool=submission.tool, answer=answer.model_dump(mode="json"), facts=facts, spent=spent_in(desk))
+    refused = _refused(desk, turn, position, "not accepted:\n- " + "\n- ".join(problems))
+    bad = {name: fact for name, fact in facts.items() if name == "bad_samples" and fact}
+    return refused.model_copy(update={"data": bad}), problems
 
 
 async def _judge(

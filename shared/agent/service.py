@@ -20,7 +20,7 @@ from shared.contracts.runs import RoleFailed
 from shared.contracts.state import RunState, order_for, out_of_turn
 from shared.contracts.weights import Offered
 from shared.errors import GateFailed, M3Error, ReplayMismatch, ToolBroken, UserError
-from shared.models import make_core
+from shared.models import cores, make_core
 
 if TYPE_CHECKING:
     from shared.service import Context
@@ -52,7 +52,8 @@ class AgentService:
         desk = Desk(self.bus, self.role, make_brief(name, order, state, cards, seconds, shelf))
         assert state.requested is not None
         try:
-            accepted = await run_agent(desk, make_core(state.requested.core))
+            its = cores(state.requested.core)[self.role.name]
+            accepted = await run_agent(desk, make_core(its, self.settings.models_file, self.settings.model_seconds))
         except OutOfBudget as error:
             await self._out_of_budget(desk, order, error)
             return

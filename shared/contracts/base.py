@@ -53,10 +53,14 @@ class Spent(Contract):
     actions: int = 0
     """Tool calls asked for by a core, whatever became of them."""
     input_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input, what an endpoint read from its cache."""
     output_tokens: int = 0
     tokens_estimated: bool = False
     """True where no endpoint counted and the figure is bytes sent / 4."""
     usd: float = 0.0
+    unpriced: bool = False
+    """True where some of the tokens have no known price: `usd` leaves those out."""
     gpu_seconds: float = 0.0
     wall_seconds: float = 0.0
 
@@ -65,9 +69,11 @@ class Spent(Contract):
             turns=self.turns + other.turns,
             actions=self.actions + other.actions,
             input_tokens=self.input_tokens + other.input_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             tokens_estimated=self.tokens_estimated or other.tokens_estimated,
             usd=self.usd + other.usd,
+            unpriced=self.unpriced or other.unpriced,
             gpu_seconds=self.gpu_seconds + other.gpu_seconds,
             wall_seconds=self.wall_seconds + other.wall_seconds,
         )

@@ -28,6 +28,10 @@ class Turn(Contract):
     at: datetime
     core: str
     text: str = ""
+    remark: str = ""
+    """What the core is told of its reply, such as that it was cut off."""
+    kept: JsonValue = None
+    """What the model's protocol wants back with this turn, unchanged: signed reasoning. Nothing else reads it."""
     calls: tuple[Call, ...]
     spent: Spent = Spent()
 

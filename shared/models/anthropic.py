@@ -1,34 +1,20 @@
-"""`anthropic:<model>`: the Messages API, by Anthropic's SDK. ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL say where.
+"""The protocol `anthropic`: the Messages API, by Anthropic's SDK.
 
-The reply's thinking is not recorded, and no thinking is asked for: a model does what it does by default.
+No thinking is asked for: a model does what it does by default. What it thought goes back with its turn, as signed.
 """
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from shared.agent.brief import Brief
+from pydantic import JsonValue
+
 from shared.agent.core import Decision
-from shared.agent.prompt import opening, system_prompt, tool_schemas
-from shared.agent.role import Role
 from shared.contracts.base import Spent
-from shared.contracts.transcript import Call, Observation, Turn
-from shared.models.dialogue import (
-    MAX_RETRIES,
-    TIMEOUT_SECONDS,
-    UNPARSED,
-    Exchange,
-    cut_off,
-    estimated,
-    exchanges,
-    failure,
-    no_reply,
-    placeholder_key,
-    remark,
-)
+from shared.contracts.transcript import Call
+from shared.models.dialogue import DECLINED, UNPARSED, Exchange, cut_off, estimated
+from shared.models.endpoint import EndpointCore, no_reply
 
 if TYPE_CHECKING:
     from anthropic.types import Message, Usage
@@ -36,49 +22,68 @@ if TYPE_CHECKING:
 CACHED = {"type": "ephemeral"}
 """Five minutes: a role that sleeps on a training would not profit from an hour at twice the price."""
 
-_CUT = {"max_tokens": "it reached the limit of tokens a reply", "model_context_window_exceeded": "the context is full"}
+_CUT = {
+    "max_tokens": cut_off("it reached the limit of tokens a reply"),
+    "model_context_window_exceeded": cut_off("the context is full"),
+    "refusal": DECLINED,
+}
+"""Why a reply ended before its end; its last call is not carried out then."""
+
+_THOUGHT = ("thinking", "redacted_thinking")
 
 
-class AnthropicCore:
-    """Keeps nothing between turns: client and connection live as long as one request."""
+class AnthropicCore(EndpointCore):
+    sdk = ("anthropic", "AsyncAnthropic", "AnthropicError")
 
-    def __init__(
-        self, model: str, max_tokens: int = 16_000, max_retries: int = MAX_RETRIES, timeout: float = TIMEOUT_SECONDS
-    ) -> None:
-        self.name = f"anthropic:{model}"
-        self._model = model
-        self._max_tokens = max_tokens
-        self._max_retries = max_retries
-        self._timeout = timeout
-
-    async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
-        """Raises UserError for key, account or model name; ToolBroken when the endpoint fails after all retries."""
-        key = placeholder_key("anthropic")
-        await asyncio.to_thread(importlib.import_module, "anthropic")  # seconds, on first use
-        import anthropic
-
-        request = self._request(role, brief, segment)
-        try:
-            async with anthropic.AsyncAnthropic(
-                api_key=key, max_retries=self._max_retries, timeout=self._timeout
-            ) as client:
-                reply: object = await client.messages.create(**request)
-        except anthropic.AnthropicError as error:
-            raise failure("anthropic", self._model, error) from error
-        if not isinstance(reply, anthropic.types.Message) or not isinstance(reply.content, list):
-            raise no_reply("anthropic", self._model)
-        return _decision(reply, request)
-
-    def _request(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> dict[str, Any]:
-        tools = tool_schemas(role)
-        tools[-1]["cache_control"] = CACHED
-        return {
-            "model": self._model,
-            "max_tokens": self._max_tokens,
-            "system": [{"type": "text", "text": system_prompt(role), "cache_control": CACHED}],
-            "tools": tools,
-            "messages": messages(opening(brief), exchanges(segment)),
+    def request(
+        self, system: str, tools: list[dict[str, Any]], first: str, rest: list[Exchange], picture: str = ""
+    ) -> dict[str, Any]:
+        found = messages(first, rest)
+        if picture:
+            source = {"type": "base64", "media_type": "image/png", "data": picture}
+            found[0]["content"].insert(0, {"type": "image", "source": source})
+        request: dict[str, Any] = {
+            "model": self.listing.model.model,
+            "max_tokens": self.max_output,
+            "system": [{**_text(system), "cache_control": CACHED}],
+            "messages": found,
         }
+        if tools:
+            request["tools"] = [*tools[:-1], {**tools[-1], "cache_control": CACHED}]
+        return request
+
+    async def ask(self, request: dict[str, Any]) -> Decision:
+        from anthropic.types import Message
+
+        async def create(client: Any) -> object:
+            return await client.messages.create(**request)
+
+        reply = await self.call(create)
+        if not isinstance(reply, Message) or not isinstance(reply.content, list):
+            raise no_reply(self.listing)
+        return self._decision(reply, request)
+
+    def _decision(self, reply: Message, request: dict[str, Any]) -> Decision:
+        cut = _CUT.get(reply.stop_reason or "", "")
+        calls = []
+        for block in reply.content:
+            if block.type == "tool_use":
+                whole = isinstance(block.input, dict) and not (cut and block is reply.content[-1])
+                arguments = block.input if whole else {UNPARSED: json.dumps(block.input)}
+                calls.append(Call(name=block.name, arguments=arguments, provider_id=block.id))
+        text = "\n".join(block.text for block in reply.content if block.type == "text").strip()
+        return Decision(
+            calls=tuple(calls), text=text, remark=cut, kept=_kept(reply, bool(cut)), spent=self._spent(reply, request)
+        )
+
+    def _spent(self, reply: Message, request: dict[str, Any]) -> Spent:
+        """`input_tokens` of this API leaves out what was read from or written to the cache."""
+        usage: Usage | None = getattr(reply, "usage", None)  # servers that only imitate the protocol may not count
+        if usage is None:
+            given, made = estimated(request, reply.model_dump_json(include={"content"}))
+            return self.listing.spent(given, 0, 0, made, estimated=True)
+        read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+        return self.listing.spent(usage.input_tokens, read, written, usage.output_tokens)
 
 
 def messages(first: str, rest: list[Exchange]) -> list[dict[str, Any]]:
@@ -86,16 +91,11 @@ def messages(first: str, rest: list[Exchange]) -> list[dict[str, Any]]:
     reads, even when a turn has more blocks than the cache looks back."""
     rendered: list[dict[str, Any]] = [{"role": "user", "content": [_text(first)]}]
     for one in rest:
-        said = [_text(one.text)] if one.text else []
-        uses = [
-            {"type": "tool_use", "id": asked.id, "name": asked.call.name, "input": asked.call.arguments}
-            for asked in one.asked
-        ]
         results = [
             {"type": "tool_result", "tool_use_id": asked.id, "content": asked.answer, "is_error": not asked.ok}
             for asked in one.asked
         ]
-        rendered.append({"role": "assistant", "content": [*said, *uses]})
+        rendered.append({"role": "assistant", "content": _said(one)})
         # Results must come before any text.
         rendered.append({"role": "user", "content": [*results, *([_text(one.remarks)] if one.remarks else [])]})
     for message in rendered[-3::2]:
@@ -103,27 +103,31 @@ def messages(first: str, rest: list[Exchange]) -> list[dict[str, Any]]:
     return rendered
 
 
+def _said(one: Exchange) -> list[dict[str, Any]]:
+    uses: list[dict[str, Any]] = [
+        {"type": "tool_use", "id": asked.id, "name": asked.call.name, "input": asked.call.arguments}
+        for asked in one.asked
+    ]
+    if not isinstance(one.kept, list):
+        return [*([_text(one.text)] if one.text else []), *uses]
+    waiting = iter(uses)
+    said = [next(waiting) if block == {"type": "tool_use"} else dict(block) for block in one.kept]  # type: ignore[arg-type]
+    # A message must not end in thought.
+    return [*said, _text(one.text)] if said[-1]["type"] in _THOUGHT else said
+
+
+def _kept(reply: Message, cut: bool) -> JsonValue:
+    """The blocks in their order, with a place for each call; None for a reply without thought."""
+    blocks: list[JsonValue] = []
+    for block in reply.content:
+        if block.type in _THOUGHT and not (cut and block is reply.content[-1]):  # cut, it is not signed
+            blocks.append(block.model_dump(mode="json", exclude_none=True))
+        elif block.type == "tool_use":
+            blocks.append({"type": "tool_use"})
+        elif block.type == "text" and block.text.strip():
+            blocks.append(_text(block.text))
+    return blocks if any(isinstance(one, dict) and one["type"] in _THOUGHT for one in blocks) else None
+
+
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _decision(reply: Message, request: dict[str, Any]) -> Decision:
-    why = _CUT.get(reply.stop_reason or "")
-    calls = []
-    for block in reply.content:
-        if block.type == "tool_use":
-            whole = isinstance(block.input, dict) and not (why and block is reply.content[-1])
-            arguments = block.input if whole else {UNPARSED: json.dumps(block.input)}
-            calls.append(Call(name=block.name, arguments=arguments, provider_id=block.id))
-    text = "\n".join(block.text for block in reply.content if block.type == "text")
-    more = [cut_off(why)] if why else ["[The model declined.]"] if reply.stop_reason == "refusal" else []
-    return Decision(calls=tuple(calls), text=remark(text, *more), spent=_spent(reply, request))
-
-
-def _spent(reply: Message, request: dict[str, Any]) -> Spent:
-    """`input_tokens` of this API leaves out what was read from or written to the cache."""
-    usage: Usage | None = getattr(reply, "usage", None)  # servers that only imitate the protocol may not count
-    if usage is None:
-        return estimated(request, reply.model_dump_json(include={"content"}))
-    cached = (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)
-    return Spent(input_tokens=usage.input_tokens + cached, output_tokens=usage.output_tokens)

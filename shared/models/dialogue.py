@@ -1,25 +1,26 @@
-"""What the cores behind an SDK share: the transcript as a dialogue, arguments as they came, failures in words."""
+"""What both protocols are made from: the transcript as a dialogue, and arguments as they came."""
 
 import json
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import JsonValue
 
-from shared.contracts.base import Event, Spent
+from shared.contracts.base import Event
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation, Turn
-from shared.errors import M3Error, ToolBroken, UserError
 from shared.models.playbook import rounds
 
 UNPARSED = "_unparsed"
 """The only argument of a call whose arguments could not be read. No tool has it: validation refuses the call."""
 
-MAX_RETRIES = 6
-"""With the SDKs' doubling delay half a minute; longer where the endpoint names a delay."""
+CHARACTERS = 3
+"""Of a token; code and figures take more tokens than prose. On the safe side."""
 
-TIMEOUT_SECONDS = 600.0
+SHORT = 200
+"""Characters of a result that stays, however full a request is."""
+
+DECLINED = "[The model declined to answer.]"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Exchange:
     text: str
     asked: tuple[Asked, ...]
     remarks: str
+    kept: JsonValue = None
+    """The model's reasoning as its protocol wants it back."""
 
 
 def exchanges(segment: list[Turn | Observation]) -> list[Exchange]:
@@ -57,11 +60,11 @@ def exchanges(segment: list[Turn | Observation]) -> list[Exchange]:
             asked.append(
                 Asked(id=call_id, call=call, answer=_answer(call, result), ok=result is not None and result.ok)
             )
-        remarks = _remarks(observation)
+        remarks = "\n\n".join(part for part in (turn.remark, _remarks(observation)) if part)
         if not asked and not remarks:
             remarks = "Go on with a tool, or end with a submission."
         text = turn.text if turn.text.strip() or asked else "(no words and no tool call)"
-        found.append(Exchange(text=text.strip(), asked=tuple(asked), remarks=remarks))
+        found.append(Exchange(text=text.strip(), asked=tuple(asked), remarks=remarks, kept=turn.kept))
     return found
 
 
@@ -74,69 +77,38 @@ def read_arguments(raw: str) -> dict[str, JsonValue]:
     return arguments if isinstance(arguments, dict) else {UNPARSED: raw}
 
 
-def remark(text: str, *more: str) -> str:
-    """The model's words, followed by what has to be said about its reply."""
-    return "\n".join(part for part in (text.strip(), *more) if part)
-
-
 def cut_off(why: str) -> str:
-    return f"[This reply was cut off: {why}. Write less in one turn: split long files over several calls.]"
+    return f"[Your last reply was cut off: {why}. Write less in one turn: split long files over several calls.]"
 
 
-def estimated(request: dict[str, Any], reply: str) -> Spent:
-    """For endpoints that do not count."""
-    return Spent(
-        input_tokens=len(json.dumps(request)) // 4, output_tokens=len(reply.encode()) // 4, tokens_estimated=True
-    )
+def estimated(request: dict[str, Any], reply: str) -> tuple[int, int]:
+    """Tokens in and out, for endpoints that do not count: bytes / 4."""
+    return len(json.dumps(request)) // 4, len(reply.encode()) // 4
 
 
-def placeholder_key(provider: str) -> str | None:
-    """A key for servers that ask for none, as the SDKs refuse to work without; None where the SDK finds its own.
+def fitted(rest: list[Exchange], room: int, also: int) -> list[Exchange]:
+    """The exchanges with the oldest results of tools cut to a line, where a request would be over `room` tokens.
 
-    Raises UserError where neither a key nor an address is set.
+    `also` is the size in characters of what else the request holds. The newest exchange stays whole. What is cut grows
+    in steps of a quarter of the room, so that most turns send the same beginning as the one before.
     """
-    name = provider.upper()
-    if any(os.environ.get(f"{name}_{kind}") for kind in ("API_KEY", "AUTH_TOKEN")):
-        return None
-    if os.environ.get(f"{name}_BASE_URL"):
-        return "none"
-    raise UserError(
-        f"there are no credentials for the core {provider}: set {name}_API_KEY, or {name}_BASE_URL for an endpoint of "
-        "your own that asks for none, in the environment of `m3builder up`"
-    )
-
-
-def no_reply(provider: str, model: str) -> ToolBroken:
-    return ToolBroken(
-        f"the endpoint of {provider}:{model} answered with something else than a reply of its protocol; check "
-        f"{provider.upper()}_BASE_URL"
-    )
-
-
-def failure(provider: str, model: str, error: Exception) -> M3Error:
-    """An SDK's final error as one of ours. Both SDKs name their attributes alike.
-
-    UserError is what the person can mend (key, account, model name); ToolBroken is all else, after the SDK's retries.
-    """
-    name = provider.upper()
-    status = getattr(error, "status_code", None)
-    code = getattr(error, "code", None)
-    if status in (401, 403):
-        # The endpoint's words may repeat part of the key, and the log of a run is kept for long.
-        return UserError(f"the endpoint of {provider}:{model} refused the key (HTTP {status}): check {name}_API_KEY")
-    if status == 402 or code == "insufficient_quota":
-        return UserError(f"the account behind {name}_API_KEY has no credit left for {provider}:{model}")
-    if status == 404 or code == "model_not_found":
-        return UserError(
-            f"the endpoint knows no model {model!r} (HTTP {status}): check its name, that {name}_API_KEY may use it, "
-            f"and {name}_BASE_URL if it is set"
-        )
-    body = getattr(error, "body", None)  # the SDKs' own message repeats it as a Python literal
-    inner = body.get("error", body) if isinstance(body, dict) else None
-    said = " ".join(str((inner.get("message") if isinstance(inner, dict) else None) or error).split())[:400]
-    if status is None:
-        return ToolBroken(f"the endpoint of {provider}:{model} could not be reached, after all retries: {said}")
-    return ToolBroken(f"the endpoint of {provider}:{model} answered HTTP {status}: {said}")
+    room *= CHARACTERS
+    over = also + sum(len(repr(one)) for one in rest) - room
+    if over <= 0:
+        return rest
+    step = max(1, room // 4)
+    due = -(-over // step) * step
+    kept = []
+    for number, one in enumerate(rest):
+        asked = []
+        for each in one.asked:
+            if due > 0 and number < len(rest) - 1 and len(each.answer) > SHORT:
+                due -= len(each.answer)
+                gone = f"[{len(each.answer)} characters, left out for want of room; call again if they are needed]"
+                each = replace(each, answer=gone)
+            asked.append(each)
+        kept.append(replace(one, asked=tuple(asked)))
+    return kept
 
 
 def _answer(call: Call, result: ToolResult | None) -> str:

@@ -1,96 +1,111 @@
-"""`openai:<model>`: chat completions by OpenAI's SDK, which is also what compatible and local servers speak.
-
-OPENAI_API_KEY and OPENAI_BASE_URL (with its `/v1`) say where. No limit of tokens is sent: servers disagree on its name.
-"""
+"""The protocol `openai`: chat completions by OpenAI's SDK, which is also what compatible and local servers speak."""
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from shared.agent.brief import Brief
+from pydantic import JsonValue
+
 from shared.agent.core import Decision
-from shared.agent.prompt import opening, system_prompt, tool_schemas
-from shared.agent.role import Role
 from shared.contracts.base import Spent
-from shared.contracts.transcript import Call, Observation, Turn
-from shared.models.dialogue import (
-    MAX_RETRIES,
-    TIMEOUT_SECONDS,
-    UNPARSED,
-    Exchange,
-    cut_off,
-    estimated,
-    exchanges,
-    failure,
-    no_reply,
-    placeholder_key,
-    read_arguments,
-    remark,
-)
+from shared.contracts.transcript import Call
+from shared.models.dialogue import DECLINED, UNPARSED, Asked, Exchange, cut_off, estimated, read_arguments
+from shared.models.endpoint import EndpointCore, no_reply
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
 
-_SAID = {
+_CUT = {
     "length": cut_off("it reached the limit of tokens a reply"),
-    "content_filter": "[The endpoint's content filter left out part of this reply.]",
+    "content_filter": cut_off("the endpoint's content filter left out part of it"),
 }
+"""Why a reply ended before its end; its last call is not carried out then, even if a server closed its brackets."""
+
+_OF_MESSAGE = ("reasoning_content", "reasoning_details")
+_OF_CALL = ("extra_content",)
+"""Fields beyond the protocol in which servers give reasoning and signatures, and want them back."""
 
 
-class OpenAICore:
-    """Keeps nothing between turns: client and connection live as long as one request."""
+class OpenAICore(EndpointCore):
+    sdk = ("openai", "AsyncOpenAI", "OpenAIError")
 
-    def __init__(self, model: str, max_retries: int = MAX_RETRIES, timeout: float = TIMEOUT_SECONDS) -> None:
-        self.name = f"openai:{model}"
-        self._model = model
-        self._max_retries = max_retries
-        self._timeout = timeout
+    def request(
+        self, system: str, tools: list[dict[str, Any]], first: str, rest: list[Exchange], picture: str = ""
+    ) -> dict[str, Any]:
+        found = messages(system, first, rest)
+        if picture:
+            image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture}"}}
+            found[1]["content"] = [{"type": "text", "text": first}, image]
+        request: dict[str, Any] = {"model": self.listing.model.model, "messages": found}
+        if tools:
+            request["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
+        if limit := self.listing.endpoint.limit:
+            request[limit] = self.max_output
+        return request
 
-    async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
-        """Raises UserError for key, account or model name; ToolBroken when the endpoint fails after all retries."""
-        key = placeholder_key("openai")
-        await asyncio.to_thread(importlib.import_module, "openai")  # a second, on first use
-        import openai
+    async def ask(self, request: dict[str, Any]) -> Decision:
+        from openai.types.chat import ChatCompletion
 
-        request = self._request(role, brief, segment)
-        try:
-            async with openai.AsyncOpenAI(api_key=key, max_retries=self._max_retries, timeout=self._timeout) as client:
-                reply: object = await client.chat.completions.create(**request)
-        except openai.OpenAIError as error:
-            raise failure("openai", self._model, error) from error
-        if not isinstance(reply, openai.types.chat.ChatCompletion) or not reply.choices:
-            raise no_reply("openai", self._model)
-        return _decision(reply, request)
+        async def create(client: Any) -> object:
+            return await client.chat.completions.create(**request)
 
-    def _request(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> dict[str, Any]:
-        tools = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool["name"],
-                    "description": tool["description"],
-                    "parameters": tool["input_schema"],
-                },
-            }
-            for tool in tool_schemas(role)
-        ]
-        return {
-            "model": self._model,
-            "tools": tools,
-            "messages": messages(system_prompt(role), opening(brief), exchanges(segment)),
-        }
+        reply = await self.call(create)
+        if not isinstance(reply, ChatCompletion) or not isinstance(reply.choices, list):
+            raise no_reply(self.listing)
+        return self._decision(reply, request)
+
+    def _decision(self, reply: ChatCompletion, request: dict[str, Any]) -> Decision:
+        spent = self._spent(reply, request)
+        if not reply.choices:
+            return Decision(calls=(), spent=spent)
+        choice = reply.choices[0]
+        message, cut = choice.message, _CUT.get(choice.finish_reason, "")
+        calls: list[Call] = []
+        extras: list[JsonValue] = []
+        items = message.tool_calls or []
+        for item in items:
+            if item.type == "custom":
+                call = Call(name=item.custom.name, arguments={UNPARSED: item.custom.input}, provider_id=item.id)
+            else:
+                raw = item.function.arguments or ""
+                arguments = {UNPARSED: raw} if cut and item is items[-1] else read_arguments(raw)
+                call = Call(name=item.function.name, arguments=arguments, provider_id=item.id or "")
+            calls.append(call)
+            extras.append(_extra(item, _OF_CALL))
+        of_message = _extra(message, _OF_MESSAGE)
+        return Decision(
+            calls=tuple(calls),
+            text=(message.content or message.refusal or "").strip(),
+            remark=cut or (DECLINED if message.refusal else ""),
+            kept={"message": of_message, "calls": extras} if of_message or any(extras) else None,
+            spent=spent,
+        )
+
+    def _spent(self, reply: ChatCompletion, request: dict[str, Any]) -> Spent:
+        """`prompt_tokens` of this API holds what was read from or written to the cache."""
+        if reply.usage is None:
+            given, made = estimated(request, reply.model_dump_json(include={"choices"}, exclude_none=True))
+            return self.listing.spent(given, 0, 0, made, estimated=True)
+        details = reply.usage.prompt_tokens_details
+        read = (details.cached_tokens or 0) if details else 0
+        written = (details.cache_write_tokens or 0) if details else 0
+        fresh = reply.usage.prompt_tokens - read - written
+        return self.listing.spent(fresh, read, written, reply.usage.completion_tokens)
 
 
 def messages(system: str, first: str, rest: list[Exchange]) -> list[dict[str, Any]]:
     """System, then user and assistant in turn; each call's result is a message of its own before the remarks."""
     rendered: list[dict[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
     for one in rest:
-        said: dict[str, Any] = {"role": "assistant", "content": one.text or None}
+        kept: dict[str, Any] = (
+            one.kept if isinstance(one.kept, dict) else {"message": {}, "calls": [{}] * len(one.asked)}
+        )
+        said: dict[str, Any] = {"role": "assistant", "content": one.text or None, **kept["message"]}
         if one.asked:
-            said["tool_calls"] = [_tool_call(asked.id, asked.call) for asked in one.asked]
+            said["tool_calls"] = [
+                {**_tool_call(asked), **extra} for asked, extra in zip(one.asked, kept["calls"], strict=True)
+            ]
         rendered.append(said)
         # This protocol has no flag for a failed call.
         rendered += [
@@ -106,27 +121,16 @@ def messages(system: str, first: str, rest: list[Exchange]) -> list[dict[str, An
     return rendered
 
 
-def _tool_call(call_id: str, call: Call) -> dict[str, Any]:
+def _function(tool: dict[str, Any]) -> dict[str, Any]:
+    return {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
+
+
+def _tool_call(asked: Asked) -> dict[str, Any]:
     # Always JSON, even where the model's own was none: chat templates of local servers parse it again.
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
-    return {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    arguments = json.dumps(asked.call.arguments, ensure_ascii=False)
+    return {"id": asked.id, "type": "function", "function": {"name": asked.call.name, "arguments": arguments}}
 
 
-def _decision(reply: ChatCompletion, request: dict[str, Any]) -> Decision:
-    choice = reply.choices[0]
-    calls = []
-    for item in choice.message.tool_calls or []:
-        if item.type == "custom":
-            calls.append(Call(name=item.custom.name, arguments={UNPARSED: item.custom.input}, provider_id=item.id))
-        else:
-            arguments = read_arguments(item.function.arguments or "")
-            calls.append(Call(name=item.function.name, arguments=arguments, provider_id=item.id or ""))
-    text = remark(choice.message.content or "", choice.message.refusal or "", _SAID.get(choice.finish_reason, ""))
-    return Decision(calls=tuple(calls), text=text, spent=_spent(reply, request))
-
-
-def _spent(reply: ChatCompletion, request: dict[str, Any]) -> Spent:
-    """`prompt_tokens` of this API holds what was read from or written to the cache."""
-    if reply.usage is not None:
-        return Spent(input_tokens=reply.usage.prompt_tokens, output_tokens=reply.usage.completion_tokens)
-    return estimated(request, reply.choices[0].message.model_dump_json(exclude_none=True))
+def _extra(of: Any, names: tuple[str, ...]) -> dict[str, JsonValue]:
+    found = of.model_extra or {}
+    return {name: found[name] for name in names if found.get(name)}

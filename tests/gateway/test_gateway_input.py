@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from shared.bus import Bus
 from shared.settings import Settings
 from shared.store import Store
+from tests.models.model_endpoints import Anthropic, Endpoint, OpenAI, Protocol, Reply, playing, serving
 
 CARD = {"dataset name": "Chest Set", "dataset description": "CT of the chest", "dataset path": "/placeholder"}
 
@@ -27,6 +29,8 @@ def problem(answer: httpx.Response, status: int = 422) -> str:
         ({"requirement": "   "}, "Say in a sentence"),
         ({"requirement": "x" * 4001}, "at most 4000"),
         ({"requirement": "x", "core": "gpt"}, "no core 'gpt'"),
+        ({"requirement": "x", "core": "playbook,nurse=playbook"}, "task_manager, data_engineer"),
+        ({"requirement": "x", "core": "scorer=playbook"}, "no role of ours"),
         ({"requirement": "x", "core": "scripted:/etc/passwd"}, "on the machine"),
         ({"requirement": "x", "budget": {"actions": 0}}, "budget.actions"),
         ({"requirement": "x", "colour": "red"}, "colour"),
@@ -41,19 +45,57 @@ async def test_a_request_that_cannot_work_starts_no_run(
     assert len(await bus.runs()) == before
 
 
-@pytest.mark.parametrize(("core", "variable"), [("anthropic:m", "ANTHROPIC"), ("openai:m", "OPENAI")])
+@pytest.mark.parametrize("protocol", [Anthropic(), OpenAI()], ids=["anthropic", "openai"])
 async def test_a_model_without_key_names_the_variable(
-    http: httpx.AsyncClient, core: str, variable: str, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (f"{variable}_API_KEY", f"{variable}_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    core, variable = f"{protocol.name}:m", protocol.name.upper()
+    for name in ("API_KEY", "AUTH_TOKEN", "BASE_URL"):
+        monkeypatch.delenv(f"{variable}_{name}", raising=False)
     text = problem(await http.post("/runs", json={"requirement": "x", "core": core}))
     assert f"{variable}_API_KEY" in text and "playbook" in text
     # A key alone sends nothing out: the operator says that the endpoint may have what the tools tell.
     monkeypatch.setenv(f"{variable}_API_KEY", "key")
     assert "M3_MODEL_ENDPOINT=inside" in problem(await http.post("/runs", json={"requirement": "x", "core": core}))
     monkeypatch.setenv("M3_MODEL_ENDPOINT", "inside")
-    assert (await http.post("/runs", json={"requirement": "x", "core": core})).status_code == 201
+    with playing(protocol) as endpoint:
+        monkeypatch.setenv(f"{variable}_BASE_URL", endpoint.url)
+        for spec in (core, f"playbook,model_trainer={core}"):
+            assert (await http.post("/runs", json={"requirement": "x", "core": spec})).status_code == 201
+        priceless = {"requirement": "x", "core": core, "budget": {"usd": 1}}
+        assert "M3_MODELS_FILE" in problem(await http.post("/runs", json=priceless))
+
+
+@pytest.mark.parametrize("protocol", [Anthropic(), OpenAI()], ids=["anthropic", "openai"])
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        (lambda protocol: protocol.error(401, "authentication_error", "secret-key is wrong"), "_API_KEY"),
+        (lambda protocol: protocol.error(404, "not_found_error", "no m"), "knows no model 'm'"),
+        (lambda protocol: protocol.error(503, "api_error", "closed"), "HTTP 503: closed"),
+        (lambda protocol: Reply(200, "<html>welcome</html>"), "_BASE_URL"),
+        (None, "could not be reached"),
+    ],
+)
+async def test_a_model_that_is_not_there_starts_no_run(
+    http: httpx.AsyncClient,
+    bus: Bus,
+    protocol: Protocol,
+    reply: Callable[[Protocol], Reply] | None,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("M3_MODEL_ENDPOINT", "inside")
+    monkeypatch.setenv(f"{protocol.name.upper()}_API_KEY", "secret-key")
+    body = {"requirement": "x", "core": f"playbook,task_manager={protocol.name}:m"}
+    before = len(await bus.runs())
+    endpoint = Endpoint(protocol, [reply(protocol)] if reply else [])
+    endpoint.models = reply(protocol) if reply else None
+    with serving(endpoint):
+        monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", endpoint.url if reply else "http://127.0.0.1:9")
+        told = problem(await http.post("/runs", json=body))
+    assert says in told and "secret-key" not in told and "\n" not in told
+    assert len(await bus.runs()) == before
 
 
 @pytest.mark.parametrize(

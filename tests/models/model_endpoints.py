@@ -5,11 +5,17 @@ One class a protocol, with the same methods, so that every scenario is told once
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+
+from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+from pydantic import ConfigDict, TypeAdapter
 
 Use = tuple[str, str, Any]
 """Id, tool, arguments; a string in place of arguments is sent as it is."""
@@ -20,6 +26,8 @@ class Reply:
     status: int
     body: Any
     headers: dict[str, str] = field(default_factory=dict)
+    broken: Literal["", "dropped", "half", "late"] = ""
+    """The connection is closed without a reply, or in the middle of it; the reply comes when nobody waits any more."""
 
 
 @dataclass
@@ -30,10 +38,35 @@ class Said:
     words: str = ""
     calls: dict[str, tuple[str, Any]] = field(default_factory=dict)
     results: dict[str, tuple[bool, str]] = field(default_factory=dict)
+    thought: list[Any] = field(default_factory=list)
+    """What the endpoint had given with the message and wants back."""
 
 
-class Anthropic:
+class Typed:
+    """Requests are what the SDK's own types say, and nothing besides."""
+
+    params: Any
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        # A list, as such a type may not be given a configuration by itself.
+        return TypeAdapter(list[self.params], config=ConfigDict(extra="forbid"))  # type: ignore[name-defined]
+
+    def check(self, body: dict[str, Any]) -> None:
+        """Raises ValidationError, a ValueError."""
+        _walk(self._adapter.validate_python([body]))
+
+
+def _walk(value: Any) -> None:
+    """Iterables are only looked at when they are read."""
+    if not isinstance(value, str | bytes):
+        for one in value.values() if isinstance(value, dict) else value if hasattr(value, "__iter__") else ():
+            _walk(one)
+
+
+class Anthropic(Typed):
     name = "anthropic"
+    params = MessageCreateParamsNonStreaming
     path = "/v1/messages"
     base = ""
 
@@ -46,10 +79,21 @@ class Anthropic:
         usage |= {"cache_creation_input_tokens": cached[0], "cache_read_input_tokens": cached[1]}
         return self._message(blocks, "tool_use" if uses else "end_turn", usage)
 
+    def stopped(self, reply: Reply, why: Literal["length", "refusal"]) -> Reply:
+        reply.body["stop_reason"] = {"length": "max_tokens"}.get(why, why)
+        return reply
+
     def garbled(self) -> Reply:
         """What this API gives when a call is cut off: the arguments that were complete by then."""
-        blocks = [{"type": "tool_use", "id": "g1", "name": "run_script", "input": {"command": "rm -r"}}]
-        return self._message(blocks, "max_tokens", {"input_tokens": 10, "output_tokens": 5})
+        return self.stopped(self.reply(("g1", "run_script", {"command": "rm -r"})), "length")
+
+    def thoughtful(self, *uses: Use) -> tuple[Reply, Any]:
+        """A reply with reasoning, and how that has to come back: in its place, as signed."""
+        reply = self.reply(*uses, text="I look.")
+        thoughts = [{"type": "thinking", "thinking": "", "signature": "s1"}, {"type": "redacted_thinking", "data": "r"}]
+        reply.body["content"][0:0] = thoughts[:1]
+        reply.body["content"][2:2] = thoughts[1:]
+        return reply, [thoughts[0], {"type": "text", "text": "I look."}, thoughts[1]]
 
     def uncounted(self, *uses: Use) -> Reply:
         reply = self.reply(*uses)
@@ -84,6 +128,10 @@ class Anthropic:
                 if block["type"] == "text":
                     assert block["text"].strip(), "no text is empty"
                     one.words += block["text"]
+                    one.thought.append({name: block[name] for name in ("type", "text")})
+                elif block["type"] in ("thinking", "redacted_thinking"):
+                    assert block is not message["content"][-1], "a message does not end in thought"
+                    one.thought.append(block)
                 elif block["type"] == "tool_use":
                     assert isinstance(block["input"], dict)
                     one.calls[block["id"]] = (block["name"], block["input"])
@@ -98,8 +146,9 @@ class Anthropic:
         return found
 
 
-class OpenAI:
+class OpenAI(Typed):
     name = "openai"
+    params = CompletionCreateParamsNonStreaming
     path = "/v1/chat/completions"
     base = "/v1"
 
@@ -118,10 +167,29 @@ class OpenAI:
         head = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
         return Reply(200, {**head, "choices": [choice], "usage": {**usage, "prompt_tokens_details": details}})
 
-    def garbled(self) -> Reply:
-        reply = self.reply(("g1", "run_script", '{"command": "rm -r'))
-        reply.body["choices"][0]["finish_reason"] = "length"
+    def stopped(self, reply: Reply, why: Literal["length", "refusal"]) -> Reply:
+        choice = reply.body["choices"][0]
+        choice["finish_reason"] = {"refusal": "content_filter"}.get(why, why)
         return reply
+
+    def garbled(self) -> Reply:
+        return self.stopped(self.reply(("g1", "run_script", '{"command": "rm -r')), "length")
+
+    def thoughtful(self, *uses: Use) -> tuple[Reply, Any]:
+        reply = self.reply(*uses, text="I look.")
+        message = reply.body["choices"][0]["message"]
+        message["reasoning_content"] = "hm"
+        message["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": "s1"}}
+        return reply, ["hm", {"google": {"thought_signature": "s1"}}]
+
+    def check(self, body: dict[str, Any]) -> None:
+        """Without what is beyond the protocol, and comes back only to servers that gave it (`thoughtful`)."""
+        plain = json.loads(json.dumps(body))
+        for message in plain["messages"]:
+            message.pop("reasoning_content", None)
+            for use in message.get("tool_calls", ()):
+                use.pop("extra_content", None)
+        super().check(plain)
 
     def uncounted(self, *uses: Use) -> Reply:
         reply = self.reply(*uses)
@@ -166,11 +234,16 @@ class OpenAI:
                     for use in uses:
                         given = json.loads(use["function"]["arguments"])
                         one.calls[use["id"]] = (use["function"]["name"], given)
+                    extra = [message.get("reasoning_content"), *(use.get("extra_content") for use in uses)]
+                    one.thought = [each for each in extra if each]
                     waiting = list(one.calls)
                     found.append(one)
         assert found[-1].who == "user" and not waiting
         return found
 
+
+LATE = 1.5
+"""Seconds, for clients that wait for less."""
 
 Protocol = Anthropic | OpenAI
 T = TypeVar("T", bound="Endpoint")
@@ -186,6 +259,7 @@ class Endpoint:
     def __init__(self, protocol: Protocol, replies: list[Reply]) -> None:
         self.protocol = protocol
         self.replies = replies
+        self.models: Reply | None = None
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.wrong: list[str] = []
@@ -196,9 +270,16 @@ class Endpoint:
         """The last request's messages."""
         return self.protocol.said(self.bodies[-1])
 
+    def look(self, key: str | None, model: str) -> Reply:
+        """Asked whether it has a model: it has every one, where `models` says nothing else."""
+        return self.models or Reply(
+            200, {"id": model, "type": "model", "object": "model", "display_name": model, "created": 1}
+        )
+
     def answer(self, path: str, key: str | None, body: dict[str, Any]) -> Reply:
         try:
             assert path == self.protocol.path
+            self.protocol.check(body)
             said = self.protocol.said(body)
             ids = [call for one in said for call in one.calls]
             assert len(ids) == len(set(ids)), "ids of calls are unique"
@@ -227,9 +308,19 @@ def serving(endpoint: T) -> Iterator[T]:
     """Serve it on loopback; afterwards nothing was wrong with the requests, and there is nothing left to say."""
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._send(endpoint.look(self.headers["authorization"], self.path.rpartition("/models/")[2]))
+
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            reply = endpoint.answer(self.path.partition("?")[0], self.headers["authorization"], body)
+            self._send(endpoint.answer(self.path.partition("?")[0], self.headers["authorization"], body))
+
+        def _send(self, reply: Reply) -> None:
+            if reply.broken == "late":
+                time.sleep(LATE)
+            if reply.broken in ("dropped", "late"):
+                self.close_connection = True
+                return
             page = isinstance(reply.body, str)
             data = (reply.body if page else json.dumps(reply.body)).encode()
             self.send_response(reply.status)
@@ -238,6 +329,8 @@ def serving(endpoint: T) -> Iterator[T]:
                 self.send_header(name.replace("_", "-"), value)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
+            if reply.broken == "half":
+                data, self.close_connection = data[: len(data) // 2], True
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: object) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from model_endpoints import Anthropic, Endpoint, OpenAI, Protocol, Reply, playing
+from model_endpoints import serving as serving_endpoint
 
 from services.task_manager.keeper import keep
 from shared.agent.brief import Brief, make_brief
@@ -26,10 +28,11 @@ from shared.contracts.state import RunState, order_for
 from shared.contracts.tools import ReadFiles, RunScript, StartTraining, ToolCall, ToolResult
 from shared.contracts.training import JobFinished, JobSpec
 from shared.contracts.transcript import Turn
-from shared.errors import M3Error, ToolBroken, UserError
+from shared.errors import M3Error, ToolBroken, Unavailable, UserError
 from shared.models import make_core
 from shared.models.anthropic import AnthropicCore
-from shared.models.dialogue import MAX_RETRIES
+from shared.models.catalogue import Listing, Model, Price, read_catalogue
+from shared.models.endpoint import MAX_RETRIES
 from shared.models.openai import OpenAICore
 from shared.service import Context
 from shared.settings import Settings
@@ -53,9 +56,14 @@ def protocol(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     return result
 
 
-def core_for(protocol: Protocol, max_retries: int = 0) -> Core:
+PRICE = Price(input=3, output=15, cached=0.3, written=3.75)
+
+
+def core_for(protocol: Protocol, max_retries: int = 0, **figures: Any) -> Core:
     kind = AnthropicCore if protocol.name == "anthropic" else OpenAICore
-    return kind("a-model", max_retries=max_retries)
+    model = Model(endpoint=protocol.name, model="a-model", **({"usd": (PRICE,)} | figures))
+    place = read_catalogue().endpoints[protocol.name]
+    return kind(Listing(protocol.name, place, model, known=True), max_retries, timeout=1, patience=0)
 
 
 @contextlib.contextmanager
@@ -199,7 +207,7 @@ async def test_arguments_that_cannot_be_read_are_refused_and_not_run(
             assert await run_agent(desk, core_for(protocol)) is not None
     assert [made.tool for made in runner.calls] == ["resolve_rules"]
     _, spoke, told = endpoint.heard
-    assert "cut off" in spoke.words
+    assert not spoke.words and "cut off" in told.words
     assert "rm -r" in spoke.calls["g1"][1]["_unparsed"]
     ok, text = told.results["g1"]
     assert not ok and "no complete JSON object" in text
@@ -245,6 +253,8 @@ async def test_tokens_are_counted_with_what_went_through_the_cache(
             accepted = await run_agent(desk, core_for(protocol))
     assert accepted is not None
     assert (accepted.spent.input_tokens, accepted.spent.output_tokens) == (2100, 50)
+    assert accepted.spent.cached_tokens == 900
+    assert accepted.spent.usd == pytest.approx((150 * 3 + 900 * 0.3 + 1050 * 3.75 + 50 * 15) / 1e6)
     assert (accepted.spent.turns, accepted.spent.actions) == (2, 2)
     assert not accepted.spent.tokens_estimated
 
@@ -279,7 +289,9 @@ async def test_a_busy_endpoint_is_asked_again(
         (404, "not_found_error", UserError, "'a-model'"),
         (402, "billing_error", UserError, "no credit"),
         (400, "invalid_request_error", ToolBroken, "HTTP 400: what it said"),
-        (503, "overloaded_error", ToolBroken, "HTTP 503: what it said"),
+        (503, "overloaded_error", Unavailable, "HTTP 503: what it said"),
+        (529, "overloaded_error", Unavailable, "HTTP 529: what it said"),
+        (429, "rate_limit_error", Unavailable, "HTTP 429: what it said"),
     ],
 )
 async def test_a_final_refusal_says_what_to_do(
@@ -294,19 +306,101 @@ async def test_a_final_refusal_says_what_to_do(
     assert "secret-key" not in str(caught.value)
 
 
-async def test_an_endpoint_that_stays_broken_ends_the_run_with_its_words(
+async def test_an_endpoint_that_will_not_have_the_request_ends_the_run_with_its_words(
     bus: Bus, bus_settings: Settings, role: Role, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = await desk_for(bus, role, f"{protocol.name}:a-model")
-    broken = protocol.error(500, "api_error", "out of order", retry_after_ms="1")
-    with endpoint_of(monkeypatch, protocol, *[broken] * (1 + MAX_RETRIES)):
+    with endpoint_of(monkeypatch, protocol, protocol.error(400, "invalid_request_error", "too long")):
         service = AgentService(role, Context("data_engineer", bus_settings, bus))
         await service.handle((await bus.events(desk.brief.run_id))[-1][1])
     state = await bus.state(desk.brief.run_id)
     end = keep(state)
     assert end is not None and end.end == "crashed"
-    assert f"data_engineer: the endpoint of {protocol.name}:a-model answered HTTP 500: out of order" in end.reason
+    assert f"data_engineer: the endpoint of {protocol.name}:a-model answered HTTP 400: too long" in end.reason
     assert state.spent.turns == 0, "what was never answered is no turn"
+
+
+async def test_an_outage_longer_than_the_retries_holds_the_run_up_and_costs_nothing(
+    bus: Bus, bus_settings: Settings, role: Role, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await desk_for(bus, role, f"{protocol.name}:a-model")
+    service = AgentService(role, Context("data_engineer", bus_settings, bus))
+    event = (await bus.events(desk.brief.run_id))[-1][1]
+    broken = protocol.error(500, "api_error", "out of order", retry_after_ms="1")
+    with endpoint_of(monkeypatch, protocol, *[broken] * (1 + MAX_RETRIES), protocol.reply(SUBMIT)):
+        async with serving(bus, Runner()):
+            with pytest.raises(Unavailable, match="out of order"):  # which the bus answers by calling again
+                await service.handle(event)
+            assert keep(await bus.state(desk.brief.run_id)) is None, "the run goes on"
+            await service.handle(event)
+    state = await bus.state(desk.brief.run_id)
+    assert state.infeasible is not None and state.spent.turns == 1
+
+
+async def test_what_a_model_thought_goes_back_as_it_was_given(
+    bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, thought = protocol.thoughtful(("c1", "read_files", READ_A))
+    with endpoint_of(monkeypatch, protocol, first, protocol.reply(SUBMIT)) as endpoint:
+        async with serving(bus, Runner()):
+            assert await run_agent(desk, core_for(protocol)) is not None
+    spoke = endpoint.heard[1]
+    assert (spoke.thought, list(spoke.calls)) == (thought, ["c1"])
+
+
+async def test_a_cut_call_is_not_made_even_if_it_looks_whole(
+    bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uses = ("c1", "read_files", READ_A), ("c2", "run_script", {"command": ["rm", "-r"]})
+    runner = Runner()
+    cut = protocol.stopped(protocol.reply(*uses), "length"), protocol.stopped(protocol.reply(*uses[1:]), "refusal")
+    with endpoint_of(monkeypatch, protocol, *cut, protocol.reply(SUBMIT)) as endpoint:
+        async with serving(bus, runner):
+            assert await run_agent(desk, core_for(protocol)) is not None
+    assert [made.tool for made in runner.calls] == ["read_files", "resolve_rules"]
+    assert endpoint.heard[2].results["c1"][0] and not endpoint.heard[2].results["c2"][0]
+
+
+async def test_a_call_behind_a_submission_waits_for_what_becomes_of_it(
+    bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind = ("c1", "run_script", {"command": ["ls"]})
+    replies = protocol.reply(("s1", "declare_infeasible", ANSWER), behind), protocol.reply(SUBMIT, behind)
+    runner = Runner({"ok": False, "why": "two patients cross"}, {"ok": True})
+    with endpoint_of(monkeypatch, protocol, *replies) as endpoint:
+        async with serving(bus, runner):
+            assert await run_agent(desk, core_for(protocol)) is not None
+    assert {made.tool for made in runner.calls} == {"resolve_rules"}
+    ok, text = endpoint.heard[2].results["c1"]
+    assert not ok and "behind declare_infeasible" in text
+
+
+async def test_the_oldest_results_make_room_in_a_small_context(
+    bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def long(number: int) -> dict[str, Any]:
+        return {"paths": [f"{number}-{'x' * 3000}"]}
+
+    replies = [protocol.reply((f"c{number}", "read_files", long(number))) for number in range(6)]
+    asked: list[dict[str, Any]] = []
+
+    class Forgetful(Endpoint):
+        """Does not mind that what was said changes."""
+
+        def answer(self, path: str, key: str | None, body: dict[str, Any]) -> Reply:
+            asked.append(body)
+            self.bodies.clear()
+            return super().answer(path, key, body)
+
+    small = core_for(protocol, context=12_000, output=1_000)
+    with serving_endpoint(Forgetful(protocol, [*replies, protocol.reply(SUBMIT)])) as endpoint:
+        monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", endpoint.url)
+        async with serving(bus, Runner()):
+            assert await run_agent(desk, small) is not None
+        results = {call: text for one in endpoint.heard for call, (_, text) in one.results.items()}
+    assert "left out" in results["c0"] and "left out" not in results["c5"]
+    assert "call again" in results["c0"]
+    assert max(len(str(body["messages"])) for body in asked) < 3 * 12_000
 
 
 async def test_a_page_instead_of_a_reply_points_to_the_base_url(
@@ -314,15 +408,26 @@ async def test_a_page_instead_of_a_reply_points_to_the_base_url(
 ) -> None:
     page = Reply(200, "<html>welcome</html>")
     variable = f"{protocol.name.upper()}_BASE_URL"
-    with endpoint_of(monkeypatch, protocol, page), pytest.raises(ToolBroken, match=variable):
+    with endpoint_of(monkeypatch, protocol, page), pytest.raises(Unavailable, match=variable):
         await run_agent(desk, core_for(protocol))
 
 
-async def test_nobody_at_the_address_is_broken_and_not_the_persons_fault(
+@pytest.mark.parametrize("broken", ["dropped", "half", "late"])
+async def test_a_broken_connection_is_tried_again(
+    bus: Bus, desk: Desk, protocol: Protocol, broken: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = dataclasses.replace(protocol.reply(SUBMIT), broken=broken)
+    with endpoint_of(monkeypatch, protocol, lost, protocol.reply(SUBMIT)):
+        async with serving(bus, Runner()):
+            accepted = await run_agent(desk, core_for(protocol, max_retries=1))
+    assert accepted is not None and accepted.spent.turns == 1
+
+
+async def test_nobody_at_the_address_is_an_outage(
     desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", "http://127.0.0.1:9")
-    with pytest.raises(ToolBroken, match="could not be reached"):
+    monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", "http://somebody:secret-word@127.0.0.1:9/v1")
+    with pytest.raises(Unavailable, match=r"could not be reached at http://127\.0\.0\.1:9/v1:"):
         await run_agent(desk, core_for(protocol))
 
 
@@ -349,9 +454,9 @@ def test_a_run_names_its_model(spec: str) -> None:
     assert make_core(spec).name == spec
 
 
-@pytest.mark.parametrize("spec", ["anthropic", "openai:", "gemini:x", ""])
+@pytest.mark.parametrize("spec", ["anthropic", "openai:", "nobody:x", ""])
 def test_what_is_no_core_is_told_all_kinds(spec: str) -> None:
-    with pytest.raises(UserError, match=r"playbook.*anthropic:.*openai:.*scripted:"):
+    with pytest.raises(UserError, match=r"playbook.*claude-3.7-sonnet.*anthropic:.*openai:.*scripted:"):
         make_core(spec)
 
 

@@ -21,7 +21,7 @@ from services.gateway.report.data import data, leakage
 from services.gateway.report.facts import Facts, training_job
 from services.gateway.report.subgroups import subgroups, worst
 from services.gateway.report.verdict import verdict
-from services.gateway.summary import duration
+from services.gateway.summary import duration, money
 from shared.contracts.runs import WorkReturned
 from shared.contracts.scoring import Metric, RunScored
 from shared.contracts.training import JobFinished, JobStarted
@@ -191,7 +191,7 @@ def _cost(facts: Facts) -> Section | None:
     told = pairs(
         ("Turns", f"{spent.turns}, with {counted(spent.actions, 'action')}"),
         ("Tokens", _tokens(spent.input_tokens, spent.output_tokens, spent.tokens_estimated)),
-        ("Money", f"{spent.usd:.2f} USD" if spent.usd else ""),
+        ("Money", money(spent)),
         ("GPU", duration(spent.gpu_seconds) if spent.gpu_seconds else ""),
         ("Wall time", duration(state.last_at - state.first_at)),
     )

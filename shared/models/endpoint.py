@@ -1,0 +1,140 @@
+"""What both protocols share: a core that asks a model at its endpoint, and the endpoint's failures in our words."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar, TypeVar
+
+from shared.agent.brief import Brief
+from shared.agent.core import Decision
+from shared.agent.prompt import opening, system_prompt, tool_schemas
+from shared.agent.role import Role
+from shared.contracts.transcript import Observation, Turn
+from shared.errors import M3Error, ToolBroken, Unavailable, UserError
+from shared.models.catalogue import Listing
+from shared.models.dialogue import Exchange, exchanges, fitted
+
+MAX_RETRIES = 4
+"""Of one request, with the SDK's growing, jittered delays or those that the endpoint names, up to two minutes each."""
+
+TIMEOUT_SECONDS = 1800.0
+"""A slow server of one's own writes a long file at twenty tokens a second."""
+
+REST_SECONDS = 300.0
+"""The longest wait that an endpoint may ask for before it is tried again all the same."""
+
+MAX_OUTPUT = 32_000
+"""Tokens of a reply, reasoning included; a turn has to fit into a message of the bus."""
+
+T = TypeVar("T")
+
+
+class EndpointCore(ABC):
+    """A model behind an endpoint. Keeps nothing between turns: client and connection live as long as one request."""
+
+    sdk: ClassVar[tuple[str, str, str]]
+    """Its module, the client's class and the root of its errors."""
+
+    def __init__(
+        self,
+        listing: Listing,
+        max_retries: int = MAX_RETRIES,
+        timeout: float = TIMEOUT_SECONDS,
+        patience: float = REST_SECONDS,
+    ) -> None:
+        self.listing = listing
+        self.name = listing.name
+        self.max_output = min(listing.model.output, MAX_OUTPUT)
+        self._max_retries = max_retries
+        self._timeout = timeout
+        self._patience = patience
+
+    async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
+        """Raises UserError for key, account or model name; Unavailable while the endpoint cannot be worked with;
+        ToolBroken for a request that it will not have."""
+        return await self.ask(self.body(role, brief, segment))
+
+    def body(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> dict[str, Any]:
+        """The request for a role's next turn."""
+        system, tools, first = system_prompt(role), tool_schemas(role), opening(brief)
+        room = self.listing.model.context - self.max_output
+        told = fitted(exchanges(segment), room, also=len(system + first) + len(json.dumps(tools)))
+        return self.request(system, tools, first, told)
+
+    @abstractmethod
+    def request(
+        self, system: str, tools: list[dict[str, Any]], first: str, rest: list[Exchange], picture: str = ""
+    ) -> dict[str, Any]:
+        """The body of a request; `picture` is a PNG in base64 that goes with the first message."""
+
+    @abstractmethod
+    async def ask(self, request: dict[str, Any]) -> Decision: ...
+
+    async def call(self, what: Callable[[Any], Awaitable[T]]) -> T:
+        """Do something with a client of the SDK, whose errors come out as ours."""
+        key = self.listing.key()
+        module, client, root = self.sdk
+        found = await asyncio.to_thread(importlib.import_module, module)  # seconds, on first use
+        try:
+            async with getattr(found, client)(
+                api_key=key, base_url=self.listing.url, max_retries=self._max_retries, timeout=self._timeout
+            ) as one:
+                return await what(one)
+        except getattr(found, root) as error:
+            fault = failure(self.listing, error, key)
+            if isinstance(fault, Unavailable):
+                await asyncio.sleep(min(_asked_to_wait(error), self._patience))
+            raise fault from None
+        except ValueError:
+            raise no_reply(self.listing) from None  # a body that calls itself JSON and is none
+
+
+def no_reply(listing: Listing) -> Unavailable:
+    return Unavailable(
+        f"the endpoint of {listing.name} ({listing.address}) answered with something else than its protocol's replies: "
+        f"check {listing.variable('BASE_URL')}"
+    )
+
+
+def failure(listing: Listing, error: Exception, key: str) -> M3Error:
+    """An SDK's final error as one of ours. Both SDKs name their attributes alike.
+
+    UserError is what the person can mend (key, account, model name); Unavailable what passes by itself: the run waits;
+    ToolBroken all else.
+    """
+    name, variable = listing.name, listing.variable("API_KEY")
+    status = getattr(error, "status_code", None)
+    code = getattr(error, "code", None)
+    if status in (401, 403):
+        # The endpoint's words may repeat part of the key, and the log of a run is kept for long.
+        return UserError(f"the endpoint of {name} refused the key (HTTP {status}): check {variable}")
+    if status == 402 or code == "insufficient_quota":
+        return UserError(f"the account behind {variable} has no credit left for {name}")
+    if status == 404 or code == "model_not_found":
+        return UserError(
+            f"the endpoint knows no model {listing.model.model!r} (HTTP {status}): check its name, that {variable} may "
+            f"use it, and {listing.variable('BASE_URL')} if it is set"
+        )
+    body = getattr(error, "body", None)  # the SDKs' own message repeats it as a Python literal
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    said = " ".join(str((inner.get("message") if isinstance(inner, dict) else None) or error).split())[:400]
+    said = said.replace(key, "(the key)") if len(key) > 4 else said
+    if status is None:
+        return Unavailable(f"the endpoint of {name} could not be reached at {listing.address}: {said}")
+    if status < 300:
+        return no_reply(listing)
+    passing = status in (408, 409, 425, 429) or status >= 500
+    return (Unavailable if passing else ToolBroken)(f"the endpoint of {name} answered HTTP {status}: {said}")
+
+
+def _asked_to_wait(error: Exception) -> float:
+    """Seconds of a `retry-after` that the SDK found too long to wait for; 0 where there is none."""
+    response = getattr(error, "response", None)
+    try:
+        return max(0.0, float(response.headers["retry-after"])) if response is not None else 0.0
+    except (KeyError, ValueError):
+        return 0.0
