@@ -81,7 +81,7 @@ def with_controls(command: Sequence[str], inputs: Sequence[Path], folder: Path) 
     names = {}
     for number, path in enumerate(inputs[: 2 * (len(inputs) // 2)]):
         name = f"control_{number}{''.join(path.suffixes)}"
-        shutil.copy(path, folder / name)
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / name)
         names[name] = ("blanked", "noise")[number % 2]
     made, _ = run(
         [sys.executable, "-P", "-m", "shared.dataset.altered", json.dumps(names)], folder, {"PYTHONPATH": str(ROOT)}

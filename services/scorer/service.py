@@ -323,9 +323,10 @@ def taken_in_for_locks(events: Sequence[Event]) -> list[JobFinished]:
 def counted(runs: Sequence[RunState], stones: Sequence[Tombstone]) -> str:
     """How often a dataset was locked and scored, with the score that is being made."""
     locks, scorings = sum(run.locks for run in runs), sum(run.scorings for run in runs) + 1
-    said = f"This dataset has {locks} locks and {scorings} scorings so far, in {len(runs)} runs."
+    locked, scored = ("once" if many == 1 else f"{many} times" for many in (locks, scorings))
+    said = f"This dataset was locked {locked} and scored {scored} so far; its runs: {len(runs)}."
     erased = sum(stone.kind == "run" for stone in stones)
-    return f"{said} {erased} runs were erased here, on whatever dataset." if erased else said
+    return f"{said} Runs that were erased here, on whatever dataset: {erased}." if erased else said
 
 
 def records_of(table: CaseTable, sealed: SealedSplit) -> list[CaseRecord]:

@@ -1,5 +1,6 @@
 """How the cases of an intake job differ from those of the rules that the search proposes."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,5 +47,6 @@ class Compared:
             found, coverage, _ = await self.sandbox.resolve(self.data, theirs, whose=False)
         except ToolRefused:
             return proposal
-        told = apart(self.taken(found), coverage.label_values, self.cases, self.values)
+        theirs_taken = await asyncio.to_thread(self.taken, found)
+        told = await asyncio.to_thread(apart, theirs_taken, coverage.label_values, self.cases, self.values)
         return proposal.model_copy(update={"apart": told})

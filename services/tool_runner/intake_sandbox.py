@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -126,16 +127,20 @@ class IntakeSandbox:
         self.scratch.mkdir(parents=True)
         try:
             done = await self._run(data, [*words, f"--out={_PROPOSED}"], seconds=570, file_mb=1024)
-            with open_inside(self.scratch, _PROPOSED) as stream:
-                found = [Proposal.model_validate_json(line) for line in _lines(stream, _LINE)]
-            for one in found:
-                Rules.model_validate(one.rules)
-            return tuple(found[:_MOST]), done.outcome == "ok" and done.seconds < SECONDS
+            found = await asyncio.to_thread(self._proposed)
+            return found, done.outcome == "ok" and done.seconds < SECONDS
         except (FileNotFoundError, UnsafePath, ValueError):
             return (), False
         finally:
             self.log.unlink(missing_ok=True)
             await asyncio.to_thread(remove_tree, self.scratch)
+
+    def _proposed(self) -> tuple[Proposal, ...]:
+        with open_inside(self.scratch, _PROPOSED) as stream:
+            found = tuple(Proposal.model_validate_json(line) for line in islice(_lines(stream, _LINE), _MOST))
+        for one in found:
+            Rules.model_validate(one.rules)
+        return found
 
     async def decode(self, data: Path, specs: Sequence[CaseSpec], order: Order) -> Shard:
         """Decode cases into `scratch`, which the caller removes. Raises Cancelled."""

@@ -186,10 +186,13 @@ class Jobs:
         """`since` is the size of progress.jsonl when the training began."""
         await self.workspaces.save(spec.run_id, area)
         end = await self._outcome(done, spec)
-        metrics, tiers = read_json(workspace, "metrics.json"), evidence(read_json(workspace, "tiers.json"))
+        metrics, told, problems = [
+            await asyncio.to_thread(read_json, workspace, f"{name}.json") for name in ("metrics", "tiers", "problems")
+        ]
+        tiers = evidence(told)
         end["metrics"] = metrics | ({"tiers": tiers} if tiers else {})
-        end["bad_samples"] = bad_samples(read_json(workspace, "problems.json"))
-        known = known_failure(done, workspace / "progress.jsonl", since, metrics)
+        end["bad_samples"] = bad_samples(problems)
+        known = await asyncio.to_thread(known_failure, done, workspace / "progress.jsonl", since, metrics)
         if done.outcome == "ok":
             package = workspace / "package"
             if package.is_symlink() or not (package / "predict.py").is_file():

@@ -24,7 +24,7 @@ TIERS = [
     {"tier": "one_case", "passed": True, "seconds": 2, "text": "loss 1.21"},
     {"tier": "one_batch", "passed": False, "seconds": 3, "text": "the loss of one batch fell from 1.2 to 1.1"},
 ]
-RESTS_ON = ("This dataset has 1 locks and 2 scorings so far, in 1 runs.", "3.0% of the images are no case.")
+RESTS_ON = ("This dataset was locked once and scored 2 times so far; its runs: 1.", "3.0% of the images are no case.")
 NOTED = {"epochs": 12, "parameters": 1234567, "tiers": TIERS, "network": "resnet18, 3D", "loss": "name focal"}
 ORGANS = ("liver", "spleen", "gall bladder")
 

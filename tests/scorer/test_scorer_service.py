@@ -99,7 +99,7 @@ async def test_from_prepared_to_useful_and_nothing_of_test_in_the_view(world: Wo
     assert "above the alarm bar" in gates["alarm"].evidence and "same_patient 0" in gates["alarm"].evidence
     said = " ".join(result.rests_on)
     assert "0.0% of the candidate images are no case" in said and "bits a case could have been carried" in said
-    assert "scorings so far" in result.rests_on[0] and "suspect a leak" in result.rests_on[-1]
+    assert "scored once so far" in result.rests_on[0] and "suspect a leak" in result.rests_on[-1]
     lines = json.loads(await world.get(result.details))["cases"]
     assert [line["sample_id"] for line in lines] == [row.sample_id for row in test]
 
@@ -352,5 +352,5 @@ def test_the_scorer_imports_no_framework() -> None:
 def test_erased_runs_are_told_where_tries_are_counted() -> None:
     stones = [Tombstone(id=kind, kind=kind, at=datetime.now(UTC), by="somebody") for kind in ("run", "dataset")]
     state = RunState(run_id="one", locks=2, scorings=1)
-    assert counted([state], []) == "This dataset has 2 locks and 2 scorings so far, in 1 runs."
-    assert counted([state], stones).endswith("in 1 runs. 1 runs were erased here, on whatever dataset.")
+    assert counted([state], []) == "This dataset was locked 2 times and scored 2 times so far; its runs: 1."
+    assert counted([state], stones).endswith("its runs: 1. Runs that were erased here, on whatever dataset: 1.")
