@@ -1,12 +1,16 @@
-"""What is looked at before a training starts: all of it at once, with sample ids, and nothing is written yet."""
+"""Rows of the training index, and what is looked at before a training starts: all of it at once, with sample ids, and
+nothing is written yet."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from shared.training.index import labels_of, several_labels
+from pydantic import ValidationError
+
+from shared.contracts.data import IndexRow
 
 Row = Mapping[str, Any]
 _SHOWN, _TOLD = 20, 100
@@ -39,6 +43,35 @@ class DataProblems(Exception):
 
 class TrainingFailed(Exception):
     """The training cannot go on; the text says what happened and, on a second line, what to change."""
+
+
+def read_index(path: str | Path) -> list[dict[str, Any]]:
+    """Rows of `train_index.jsonl`, one case a line, with the fields of `IndexRow`. Raises DataProblems or OSError."""
+    rows, problems = [], []
+    # Not splitlines(): it also breaks at U+2028 and the like, which are legal inside a JSON string.
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), 1):
+        try:
+            if line.strip():
+                rows.append(IndexRow.model_validate_json(line).model_dump(mode="json"))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "line"
+            problems.append(Problem(f"{Path(path).name} line {number}", f"is no row: {where}: {first['msg']}"))
+    refuse(problems)
+    return rows
+
+
+def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Class names of a row: none, one, or several."""
+    label = row.get("label")
+    if label is None:
+        return ()
+    return (label,) if isinstance(label, str) else tuple(label)
+
+
+def several_labels(rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether several labels may hold of a case: the labels are lists then."""
+    return any(isinstance(row.get("label"), list | tuple) for row in rows)
 
 
 def patients_on_both_sides(rows: Iterable[Row]) -> list[str]:

@@ -27,7 +27,7 @@ def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
     target = folder / f"checkpoint-{step}"
     if not target.exists():
         draft = folder / f".part-{step}"
-        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)  # of an attempt that was killed
         draft.mkdir(parents=True)
         with (draft / FILE).open("wb") as file:
             torch.save({**state, "step": step}, file)
@@ -37,7 +37,8 @@ def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
         descriptor = os.open(folder, os.O_RDONLY)
         os.fsync(descriptor)
         os.close(descriptor)
-    for old in sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))[:-KEPT]:
+    made = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    for old in [*made[:-KEPT], *folder.glob(".part-*")]:
         shutil.rmtree(old)
 
 

@@ -9,7 +9,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from shared.imaging.volume import BadImage, Image
 from shared.imaging.write import write_nifti, write_png
 from shared.training import masks
 from shared.training.checkpoints import fingerprint
-from shared.training.checks import DataProblems, Problem, refuse
+from shared.training.checks import DataProblems, Problem, read_all, refuse
 from shared.training.progress import write_json
 
 HERE = Path(__file__).resolve().parent
@@ -130,19 +129,13 @@ def convert(
     for folder in (raw / "imagesTr", raw / "labelsTr"):
         folder.mkdir(parents=True)
 
-    def one(row: Row) -> Written | Problem:
-        try:
-            return write_case(row, data, raw, values)
-        except (BadImage, OSError) as error:
-            return Problem(str(row["sample_id"]), str(error))
+    written: dict[str, Written] = {}
 
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
-    try:
-        made = list(pool.map(one, rows))
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # a signal does not wait for all images
-    refuse([found for found in made if isinstance(found, Problem)])
-    good = [found for found in made if isinstance(found, Written)]
+    def write(row: Row) -> None:
+        written[str(row["sample_id"])] = write_case(row, data, raw, values)
+
+    refuse(read_all(rows, write, len(os.sched_getaffinity(0))))
+    good = [written[str(row["sample_id"])] for row in rows]
     counts: dict[str, dict[str, int]] = {"train": {}, "val": {}}
     for row, found in zip(rows, good, strict=True):
         for number, name in enumerate(values, 1):

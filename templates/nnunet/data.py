@@ -14,7 +14,6 @@ import train
 from config import Config
 
 from shared.training import masks
-from shared.training.budget import TimeBudget
 from shared.training.checkpoints import Attempt
 
 PLANNED = {"train": 4, "val": 2}
@@ -76,8 +75,7 @@ def tried(settings: str) -> Any:
     if cases.PLANS.exists():
         shutil.copy(cases.PLANS, plans)
     prepared = cases.prepare(config, chosen, folder, device, plans)
-    budget = TimeBudget(None, 0.0)
-    trainer = train.build_trainer(config, prepared, list(values), device, budget, Attempt(1, 0.0), folder)
+    trainer = train.build_trainer(config, prepared, device, Attempt(1, 0.0), folder)
     trainer.dataloader_train, trainer.dataloader_val = trainer.get_dataloaders()
     return trainer
 

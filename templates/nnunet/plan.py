@@ -152,14 +152,6 @@ def auto_processes(how: Nnunet, largest: int) -> int:
     return max(1, min(cores // 2, 8, int(free_memory() / 2 / (600 * MB + 60 * largest))))
 
 
-def auto_workers(how: Nnunet) -> int:
-    """None on few cores or where /dev/shm is too small to pass batches through."""
-    if how.workers != "auto":
-        return int(how.workers)
-    cores = len(os.sched_getaffinity(0))
-    return 0 if cores < 8 or free_shm() < 2048 * MB else min(12, cores // 2)
-
-
 def free_memory() -> int:
     """Bytes."""
     for line in Path("/proc/meminfo").read_text().splitlines():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 import torch
-from data import Patches
+from patches import Patches
 from predict import on_grid, probabilities, segment, without_specks
 
 from shared.imaging.volume import to_dhw

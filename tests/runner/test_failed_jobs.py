@@ -18,9 +18,9 @@ from shared.contracts.base import new_run_id
 from shared.contracts.data import ViewManifest
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.training import JobFinished, JobSpec
+from shared.failures import DIRECTIONS
 from shared.settings import Settings
 from shared.store import Store
-from shared.training.failures import DIRECTIONS
 from tests.cases import dataset_facts, locked, prepared
 
 DRIVER = Path(__file__).with_name("job_driver.py")
