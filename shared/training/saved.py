@@ -4,7 +4,6 @@ Both are written whole or not at all. Checkpoints hold tensors and plain values,
 never executed. Which of them to go on from, `checkpoints.resume` says, with `fault` as its test.
 """
 
-import json
 import math
 import os
 import shutil
@@ -16,7 +15,7 @@ import safetensors.torch
 import torch
 
 from shared.training import ranks
-from shared.training.progress import write_json
+from shared.training.progress import read_json, write_json
 
 KEPT = 2
 FILE = "state.pt"
@@ -67,7 +66,7 @@ class Best:
 
     def __init__(self, folder: Path) -> None:
         self.note, self.weights = folder / "best.json", folder / "model.safetensors"
-        self.said: dict[str, Any] = json.loads(self.note.read_text()) if self.note.exists() else {}
+        self.said: dict[str, Any] = read_json(self.note)
         self.waited = 0
         """Evaluations since then."""
 

@@ -39,7 +39,6 @@ from shared.training.imports import needed
 from shared.training.launch import launch, wanted_processes
 from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
-from shared.training.progress import ProgressFile
 from shared.training.saved import Best, save_weights
 from shared.training.tiers import climb
 
@@ -125,12 +124,10 @@ def train(config: Any) -> int:
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
 
-    # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
+    # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
     patients = [str(row["patient"]) for row in val_set.rows]
     best = Best(CHECKPOINTS / "best")
-    keeping = callbacks.KeepBest(best, wanted.metric, wanted.patience)
-    stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
-    reporting = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
+    watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt)
     trainer = ClassifierTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS),
@@ -141,7 +138,7 @@ def train(config: Any) -> int:
             name: math.nan if value is None else value
             for name, value in scores(found.predictions, found.label_ids, several, patients).items()
         },
-        callbacks=[reporting, keeping, stopwatch],
+        callbacks=[watch],
         augmented=augmented,
         average=average,
         sampler=data.Balanced(hot, wanted.seed) if balanced else None,
@@ -155,7 +152,7 @@ def train(config: Any) -> int:
 
     # The averaged weights are one more candidate; `best` keeps them where they are better.
     if average.n_averaged:
-        trainer.remove_callback(reporting)
+        watch.quiet = True
         network.load_state_dict(average.module.state_dict())
         ranks.share_buffers(network)
         trainer.evaluate()

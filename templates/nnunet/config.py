@@ -38,7 +38,7 @@ class Nnunet(Section):
     save_seconds: float = Field(default=15, ge=0)
     """At most one checkpoint in this time, always after a whole epoch."""
     processes: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """That preprocess. auto: by cores and memory, one on fewer than four cores."""
+    """That preprocess. auto: one for every four cores."""
     workers: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
     """Processes that augment. auto: none on fewer than eight cores."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import cases
+import plan
 import torch
 import train
 from config import Config
@@ -70,7 +71,7 @@ def tried(settings: str) -> Any:
     folder = Path(tempfile.mkdtemp(prefix="nnunet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    train.set_up(config, chosen, folder)
+    plan.set_environment(config.nnunet, folder)
     plans = folder / "plans.json"
     if cases.PLANS.exists():
         shutil.copy(cases.PLANS, plans)

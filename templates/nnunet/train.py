@@ -11,7 +11,6 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from deliver import deliver, measured
 from shared.training import checkpoints, checks, masks, program, saved
 from shared.training.budget import TimeBudget
 from shared.training.imports import needed
-from shared.training.machine import workers
 
 FOLDER = Path(__file__).resolve().parent
 CACHE, CHECKPOINTS = Path("cache/nnunet"), Path("checkpoints/nnunet")
@@ -53,7 +51,7 @@ def train(config: Config, plan: bool = False) -> int:
 
     # Plan and preprocess.
     made = not CACHE.parent.exists()
-    set_up(config, rows)
+    planning.set_environment(config.nnunet, CACHE)
     try:
         prepared = cases.prepare(config, rows, CACHE, device)
     except checks.DataProblems:
@@ -94,13 +92,6 @@ def train(config: Config, plan: bool = False) -> int:
     # Evaluation, the package, then metrics.json, which says that all is done.
     deliver(config, prepared, rows, trainer, measured(config, prepared, trainer, val), attempt, begin)
     return 0
-
-
-def set_up(config: Config, rows: Sequence[Mapping[str, Any]], cache: Path = CACHE) -> None:
-    """Where nnU-Net writes, and its processes."""
-    how = config.nnunet
-    processes = planning.auto_processes(how, cases.largest_image(rows, masks.data_root(config)))
-    planning.set_environment(cache, processes, workers(how))
 
 
 def build_trainer(

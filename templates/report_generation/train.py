@@ -44,7 +44,6 @@ from shared.training.imports import needed
 from shared.training.launch import launch, wanted_processes
 from shared.training.machine import device_name
 from shared.training.package import described
-from shared.training.progress import ProgressFile
 from shared.training.saved import Best
 from shared.training.tiers import climb
 
@@ -128,18 +127,16 @@ def train(config: Any) -> int:
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
 
-    # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
+    # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
     best = Best(CHECKPOINTS / "best")
-    keeping = callbacks.KeepBest(best, wanted.metric, wanted.patience)
-    stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
-    reporting = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
+    watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt)
     trainer = ReportTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS, eval_strategy="no"),  # EveryEpochs asks for evaluations
         train_dataset=train_set,
         eval_dataset=val_set,
         optimizers=(optimizer, schedule),
-        callbacks=[reporting, keeping, stopwatch, EveryEpochs(every)],
+        callbacks=[watch, EveryEpochs(every)],
         augmented=augmented,
         average=average,
         length=config.text.max_tokens,
@@ -154,7 +151,7 @@ def train(config: Any) -> int:
 
     # The averaged weights are one more candidate; `best` keeps them where they are better.
     if average.n_averaged:
-        trainer.remove_callback(reporting)
+        watch.quiet = True
         network.load_state_dict(average.module.state_dict())
         ranks.share_buffers(network)
         trainer.evaluate()

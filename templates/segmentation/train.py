@@ -43,7 +43,10 @@ from shared.training.tiers import climb, within_memory
 FOLDER = Path(__file__).resolve().parent
 CHECKPOINTS = Path("checkpoints")
 SMALLER = "preprocess.patch_size or patch_voxels, or model.width"
-SMOKE = {"model": {"width": 8, "levels": 3}, "training": {"epochs": 2, "patience": 0, "save_seconds": 0}}
+SMOKE = {
+    "model": {"width": 8, "levels": 3},
+    "training": {"epochs": 2, "train_seconds": 30, "patience": 0, "save_seconds": 0},
+}
 
 
 def main() -> int:
