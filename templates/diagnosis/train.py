@@ -1,4 +1,4 @@
-"""Train a classifier: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out in seconds.
+"""Train a classifier: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out.
 
 Reads train_index.jsonl and label_map.json, images below $M3_DATA. Leaves progress.jsonl, tiers.json, metrics.json
 (validation only), checkpoints/ and package/ in the working directory. A second call with the same configuration, data

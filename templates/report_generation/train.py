@@ -1,4 +1,4 @@
-"""Train a report writer: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out in seconds.
+"""Train a report writer: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out.
 
 Reads train_index.jsonl, whose targets are the reports, and images below $M3_DATA. Leaves progress.jsonl, tiers.json,
 metrics.json and val_reports.json (validation only), checkpoints/ and package/ in the working directory. A second call
