@@ -19,12 +19,15 @@ from shared.training.package import PackageFacts, described, write_package, writ
 
 def packaged(config: Config, prepared: Prepared, trainer: Any) -> dict[str, Any]:
     """The package's config.json, by which `predict.Engine` is made."""
+    mirrored = config.nnunet.mirrored_prediction
+    if mirrored == "auto":
+        mirrored = trainer.device.type == "cuda"
     return {
         "task": config.task,
         "score_map": config.score_map,
         "label_values": masks.label_values(config),
         "configuration": prepared.configuration,
-        "mirror_axes": list(trainer.inference_allowed_mirroring_axes or ()) if trainer.job.predict_mirrored else [],
+        "mirror_axes": list(trainer.inference_allowed_mirroring_axes or ()) if mirrored else [],
         "dataset": prepared.dataset,
         "plans": prepared.plans,
     }

@@ -100,21 +100,14 @@ def build_trainer(
     """nnU-Net's trainer with the plan, as trainer.py bounds it."""
     with planning.quietly(cache):
         from threads import bear_hidden_libraries
-        from trainer import BudgetTrainer, Job
+        from trainer import BudgetTrainer
 
         bear_hidden_libraries()
         how = config.nnunet
-        job = Job(
-            how=how,
-            mirror=how.mirror == "all" or (how.mirror == "auto" and not masks.sided(masks.label_values(config))),
-            predict_mirrored=device == "cuda" if how.mirrored_prediction == "auto" else how.mirrored_prediction,
-            seed=config.training.seed,
-            folder=CHECKPOINTS,
-            attempt=attempt,
-        )
+        mirror = how.mirror == "all" or (how.mirror == "auto" and not masks.sided(masks.label_values(config)))
         plans = {**prepared.plans, "continue_training": False}
         trainer = BudgetTrainer(plans, prepared.configuration, 0, prepared.dataset, torch.device(device))
-        trainer.take(job)
+        trainer.take(how, config.training.seed, mirror, CHECKPOINTS, attempt)
         trainer.initialize()
     return trainer
 

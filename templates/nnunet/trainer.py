@@ -8,7 +8,6 @@ import math
 import random
 import time
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +28,14 @@ EPOCH_SHARE = 0.05
 """Of the time, after which an epoch ends that is bounded by nothing else."""
 
 
-@dataclass
-class Job:
-    """One attempt: settings, and where checkpoints go."""
-
-    how: Nnunet
-    mirror: bool
-    predict_mirrored: bool
-    seed: int
-    folder: Path
-    attempt: checkpoints.Attempt
-
-
 class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
-    def take(self, job: Job) -> None:
-        """Before `initialize`; nnU-Net's constructor has a fixed signature."""
-        self.job = job
-        self.initial_lr = job.how.learning_rate
-        self.num_epochs = EPOCHS if job.how.epochs == "auto" else job.how.epochs
-        self.num_iterations_per_epoch = ITERATIONS if job.how.iterations == "auto" else job.how.iterations
+    def take(self, how: Nnunet, seed: int, mirror: bool, folder: Path, attempt: checkpoints.Attempt) -> None:
+        """Before `initialize`; nnU-Net's constructor has a fixed signature. `mirror`: training patches; `folder` has
+        the checkpoints."""
+        self.how, self.seed, self.mirror, self.folder, self.attempt = how, seed, mirror, folder, attempt
+        self.initial_lr = how.learning_rate
+        self.num_epochs = EPOCHS if how.epochs == "auto" else how.epochs
+        self.num_iterations_per_epoch = ITERATIONS if how.iterations == "auto" else how.iterations
         self.iteration = 0
         self.logger.plot_progress_png = lambda folder: None  # seconds an epoch, and nobody looks
         self.augment: Any = None
@@ -56,7 +44,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
     def run_training(self, budget: TimeBudget) -> None:
         """To the end of the epochs or of the time. SIGTERM ends the process with 143, after a checkpoint."""
         self.budget = budget
-        seed = (1_000_003 * self.job.seed + self.iteration) % 2**32
+        seed = (1_000_003 * self.seed + self.iteration) % 2**32
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)
@@ -75,7 +63,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         self.on_epoch_start()
         self.on_train_epoch_start()
         most, outputs = self.num_iterations_per_epoch, []
-        longest = EPOCH_SHARE * self.budget.limit if self.job.how.iterations == "auto" else math.inf
+        longest = EPOCH_SHARE * self.budget.limit if self.how.iterations == "auto" else math.inf
         end = time.monotonic() + longest
         while len(outputs) < most and (not outputs or (time.monotonic() < end and self.budget.remaining() > 0)):
             # Steps or time, whichever is further along: on a slower machine the rate still falls to zero.
@@ -113,12 +101,12 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         )  # fmt: skip
         shown = f"{metric:.3f}" if math.isfinite(metric) else "not defined"
         print(f"epoch {self.current_epoch}/{paced['epochs']:g} loss {loss:.4f} dice of patches {shown}", flush=True)
-        if time.monotonic() - self.saved >= self.job.how.save_seconds:
+        if time.monotonic() - self.saved >= self.how.save_seconds:
             self.save()
 
     def configure_rotation_dummyDA_mirroring_and_inital_patch_size(self) -> Any:
         rotation, dummy, size, axes = super().configure_rotation_dummyDA_mirroring_and_inital_patch_size()
-        if not self.job.mirror:
+        if not self.mirror:
             axes, self.inference_allowed_mirroring_axes = (), None
         return rotation, dummy, size, axes
 
@@ -156,9 +144,9 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
             "epoch": self.current_epoch,
             "done": self.over(),
         }
-        saved.save(self.job.folder, self.iteration, state)
+        saved.save(self.folder, self.iteration, state)
         self.saved = time.monotonic()
-        checkpoints.note_seconds(self.job.folder, self.job.attempt, self.budget.elapsed())
+        checkpoints.note_seconds(self.folder, self.attempt, self.budget.elapsed())
 
     def load(self, path: Path) -> bool:
         """Go on from a checkpoint. -> whether its training was done."""
