@@ -51,13 +51,13 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         self.on_train_start()
         self.saved, self.pace = time.monotonic(), Pace(budget, self.num_epochs, self.current_epoch)
         with budget.listening():  # only now: processes that draw batches end as they always do
-            while not self.over():
+            done = False
+            while not done:
                 self.run_epoch()
-            self.save()
+                done = self.current_epoch >= self.num_epochs or budget.remaining() <= 0
+                if done or time.monotonic() - self.saved >= self.how.save_seconds:
+                    self.save(done)
         self.on_train_end()
-
-    def over(self) -> bool:
-        return self.current_epoch >= self.num_epochs or self.budget.remaining() <= 0
 
     def run_epoch(self) -> None:
         self.on_epoch_start()
@@ -78,7 +78,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
                     "lower nnunet.learning_rate (by ten), or look for extreme values in the images"
                 )
             if self.budget.asked:
-                self.save()
+                self.save(done=False)
                 raise SystemExit(143)
         self.on_train_epoch_end(outputs)
         with torch.no_grad():
@@ -101,8 +101,6 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         )  # fmt: skip
         shown = f"{metric:.3f}" if math.isfinite(metric) else "not defined"
         print(f"epoch {self.current_epoch}/{paced['epochs']:g} loss {loss:.4f} dice of patches {shown}", flush=True)
-        if time.monotonic() - self.saved >= self.how.save_seconds:
-            self.save()
 
     def configure_rotation_dummyDA_mirroring_and_inital_patch_size(self) -> Any:
         rotation, dummy, size, axes = super().configure_rotation_dummyDA_mirroring_and_inital_patch_size()
@@ -133,7 +131,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         """On the CPU, contiguous."""
         return {name: value.detach().cpu().contiguous() for name, value in self.network.state_dict().items()}
 
-    def save(self) -> None:
+    def save(self, done: bool) -> None:
         """The folder `checkpoint-<iteration>`, whole or not at all."""
         log = {key: list(value)[: self.current_epoch] for key, value in self.logger.get_checkpoint().items()}
         state = {
@@ -142,7 +140,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
             "scaler": None if self.grad_scaler is None else self.grad_scaler.state_dict(),
             "log": plain(log),
             "epoch": self.current_epoch,
-            "done": self.over(),
+            "done": done,
         }
         saved.save(self.folder, self.iteration, state)
         self.saved = time.monotonic()
@@ -157,7 +155,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
             self.grad_scaler.load_state_dict(state["scaler"])
         self.logger.load_checkpoint({key: [nan(item) for item in value] for key, value in state["log"].items()})
         self.current_epoch, self.iteration = state["epoch"], state["step"]
-        return bool(state["done"])
+        return bool(state["done"]) or self.current_epoch >= self.num_epochs
 
 
 def nan(value: Any) -> Any:
