@@ -87,7 +87,7 @@ def steps_an_epoch(count: int, wanted: Any) -> int:
 
 def tell_estimate(epoch_seconds: float, seconds: float, wanted: Any, device: torch.device) -> None:
     """Say how many epochs fit into `seconds`."""
-    fitting = min(seconds / epoch_seconds, wanted.epochs)
+    fitting = min(max(0.0, seconds) / epoch_seconds, wanted.epochs)
     several = f" on {ranks.count()} processes" if ranks.count() > 1 else ""
     ranks.say(f"about {epoch_seconds:.1f} s an epoch on {device.type}{several}; {fitting:.0f} epochs fit")
     if fitting < 1:

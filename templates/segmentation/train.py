@@ -45,7 +45,7 @@ CHECKPOINTS = Path("checkpoints")
 SMALLER = "preprocess.patch_size or patch_voxels, or model.width"
 SMOKE = {
     "model": {"width": 8, "levels": 3},
-    "training": {"epochs": 2, "train_seconds": 30, "patience": 0, "save_seconds": 0},
+    "training": {"epochs": 2, "train_seconds": 60, "patience": 0, "save_seconds": 0},
 }
 
 
