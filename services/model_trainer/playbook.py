@@ -14,7 +14,7 @@ from shared.contracts.tools import ReadFiles, StartTraining
 from shared.contracts.training import FinishedTraining
 from shared.contracts.transcript import Call, Observation
 from shared.errors import GateFailed, UserError
-from shared.training.failures import Ended, Known, diagnose, named
+from shared.failures import Ended, Known, diagnose, named
 
 CONFIG = "/workspace/config.yaml"
 COMMAND = ("python", "train.py", "--config", "config.yaml")

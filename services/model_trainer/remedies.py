@@ -8,7 +8,7 @@ from typing import Any
 from shared.agent.calls import call
 from shared.contracts.tools import EditFiles
 from shared.contracts.transcript import Call
-from shared.training.failures import Known
+from shared.failures import Known
 
 Config = Mapping[str, Any]
 Changes = dict[str, object]
@@ -34,10 +34,7 @@ def remedy(known: Known, config: Config, times: int) -> Changes:
         case "dead_worker":
             return less(config, times)
         case "nan" | "not_learned" if on_nnunet:
-            return {
-                "nnunet.learning_rate": (_number(config, "nnunet", "learning_rate") or 0.01) / 5,
-                "nnunet.start_over": True,
-            }
+            return {"nnunet.learning_rate": (_number(config, "nnunet", "learning_rate") or 0.01) / 5}
         case "nan" | "not_learned":
             rate = _number(config, "training", "learning_rate")
             return {"training.learning_rate": rate / 5} if rate else {}
@@ -49,8 +46,6 @@ def remedy(known: Known, config: Config, times: int) -> Changes:
         case "dice_zero":
             share = _number(config, "sampling", "foreground")
             return {"sampling.foreground": FOREGROUND} if share and share < FOREGROUND else {}
-        case "stale_preprocessing" | "checkpoint" if on_nnunet and times == 1:
-            return {"nnunet.start_over": True}
     return {}
 
 
@@ -83,7 +78,7 @@ def smaller(config: Config) -> Changes:
 def less_nnunet(config: Config) -> Changes:
     """Fewer processes cost only time, so they go with a smaller plan."""
     target = _number(config, "nnunet", "memory_gb") or 4.0
-    return {"nnunet.workers": 0, "nnunet.processes": 1, "nnunet.memory_gb": target / 2, "nnunet.start_over": True}
+    return {"nnunet.workers": 0, "nnunet.processes": 1, "nnunet.memory_gb": target / 2}
 
 
 def edits(path: str, text: str, changes: Changes) -> tuple[list[Call], str]:

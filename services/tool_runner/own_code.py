@@ -6,7 +6,7 @@ from functools import cache
 
 from services.tool_runner.mounts import IMPORTED, REPOSITORY, TEMPLATES
 from shared.store.folders import FolderManifest
-from shared.training.imports import exported_texts
+from shared.training.imports import as_exported
 
 CODE = (".py", ".sh", ".so")
 MOST, LONGEST = 20, 200
@@ -31,5 +31,5 @@ def _ours() -> frozenset[str]:
     places = [TEMPLATES, *(REPOSITORY / name for name in IMPORTED)]
     files = [path for place in places for path in (place.rglob("*") if place.is_dir() else [place])]
     texts = [path.read_text() for path in files if path.name.endswith(CODE)]
-    texts += [text for path in files if path.suffix == ".py" for text in exported_texts([path]).values()]
+    texts += [as_exported(path.read_text()) for path in files if path.suffix == ".py"]
     return frozenset(hashlib.sha256(text.encode()).hexdigest() for text in texts)

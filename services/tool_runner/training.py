@@ -20,7 +20,7 @@ from services.tool_runner.tools.text import tidy_output
 from services.tool_runner.workspaces import Workspaces
 from shared.contracts.training import JobProgress, JobSpec
 from shared.errors import M3Error, Unavailable
-from shared.training.failures import Ended, diagnose
+from shared.failures import Ended, diagnose
 
 if TYPE_CHECKING:
     from shared.bus import Bus

@@ -64,6 +64,20 @@ class TimeBudget:
         return max(min(1.0, step / max(1, steps)), self.share())
 
 
+class Pace:
+    """What a progress line says of a loop's time, from its first step on: epochs that will have been made, by their
+    number or by what fits into the time, and seconds until then."""
+
+    def __init__(self, budget: TimeBudget, epochs: float, first: float = 0.0) -> None:
+        """`first` is the epoch that this attempt goes on from."""
+        self.budget, self.most, self.first, self.begin = budget, epochs, first, time.monotonic()
+
+    def __call__(self, made: float) -> dict[str, float]:
+        each = (time.monotonic() - self.begin) / max(made - self.first, 1e-6)
+        whole = max(made, min(self.most, made + max(0.0, self.budget.remaining()) / max(each, 1e-9)))
+        return {"epoch": round(made, 2), "epochs": round(whole, 1), "eta_seconds": round((whole - made) * each, 1)}
+
+
 def steps_an_epoch(count: int, wanted: Any) -> int:
     """Steps of the optimizer in an epoch of `count` samples; `wanted` is the section `training`."""
     batches = math.ceil(math.ceil(count / wanted.batch_size) / ranks.count())
@@ -73,7 +87,7 @@ def steps_an_epoch(count: int, wanted: Any) -> int:
 
 def tell_estimate(epoch_seconds: float, seconds: float, wanted: Any, device: torch.device) -> None:
     """Say how many epochs fit into `seconds`."""
-    fitting = min(seconds / epoch_seconds, wanted.most_epochs)
+    fitting = min(max(0.0, seconds) / epoch_seconds, wanted.most_epochs)
     several = f" on {ranks.count()} processes" if ranks.count() > 1 else ""
     ranks.say(f"about {epoch_seconds:.1f} s an epoch on {device.type}{several}; {fitting:.0f} epochs fit")
     if fitting < 1:

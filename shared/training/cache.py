@@ -4,14 +4,12 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from shared.training.index import sample_digest
 
 Array = NDArray[Any]
 
@@ -59,3 +57,12 @@ class ArrayCache:
         except OSError:
             pass
         return array
+
+
+def sample_digest(files: Iterable[str | Path]) -> str:
+    """SHA-256 over the content of the files in the given order; names do not count. Raises OSError."""
+    digest = hashlib.sha256()
+    for file in files:
+        with Path(file).open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()

@@ -1,11 +1,10 @@
-"""A Transformers Trainer within a budget: its arguments, averaged weights that checkpoints hold, and callbacks for
+"""A Transformers Trainer within a budget: its arguments, averaged weights that checkpoints hold, and a callback for
 progress, time, the best weights and NaN losses.
 
 The only module here that imports transformers; the templates whose loop is the Trainer import it.
 """
 
 import math
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 from shared.training import ranks
-from shared.training.budget import TimeBudget
+from shared.training.budget import Pace, TimeBudget
 from shared.training.checkpoints import Attempt, note_seconds
 from shared.training.checks import TrainingFailed
 from shared.training.machine import gpu_memory_mb, mixed_precision, workers
@@ -82,37 +81,50 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
 
 
 class Averaging(TrainerCallback):  # type: ignore[misc]
+    """Updates the average after each step; all processes evaluate what the first one saves."""
+
     def __init__(self, average: AveragedModel, model: torch.nn.Module) -> None:
         self.average, self.model = average, model
 
-    def on_step_end(self, *_: Any, **__: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.average.update_parameters(self.model)
-
-
-class OneModel(TrainerCallback):  # type: ignore[misc]
-    """All processes evaluate what the first one saves."""
-
-    def on_epoch_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        ranks.share_buffers(model)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         if control.should_evaluate:
-            ranks.share_buffers(model)
+            ranks.share_buffers(self.model)
+
+    def on_epoch_end(self, *_: Any, **__: Any) -> None:
+        ranks.share_buffers(self.model)
 
 
-class ProgressCallback(TrainerCallback):  # type: ignore[misc]
-    """One flushed line for each training log and each evaluation, and one short line on stdout an epoch."""
+class Watch(TrainerCallback):  # type: ignore[misc]
+    """Ends the training in time, when asked to, or after `patience` evaluations without better weights; keeps the best
+    weights; saves after an epoch, at most once every `save_seconds`; writes a line of progress.jsonl for each training
+    log and each evaluation, and a short one on stdout an epoch."""
 
-    def __init__(self, file: ProgressFile, metric_name: str, budget: TimeBudget) -> None:
-        self.file = file
-        self.metric_name = metric_name
-        self.budget = budget
+    def __init__(self, wanted: Any, budget: TimeBudget, best: Best, folder: Path, attempt: Attempt) -> None:
+        """`wanted` is the section `training`; `folder` has the checkpoints."""
+        self.wanted, self.budget, self.best, self.folder, self.attempt = wanted, budget, best, folder, attempt
+        self.saved = budget.elapsed()
         self.loss: float | None = None
-        self.started: tuple[float, int] | None = None
+        self.quiet = False
+        """Evaluations are looked at and not told of: those after the loop."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.pace = Pace(self.budget, args.num_train_epochs, state.epoch or 0.0)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.started is None:
-            self.started = (time.monotonic(), state.global_step)
+        if self.budget.agree():
+            control.should_save = control.should_training_stop = True
+        elif self.budget.remaining() <= 0:
+            control.should_evaluate = control.should_training_stop = True
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.budget.elapsed() - self.saved >= self.wanted.save_seconds:
+            control.should_save = True
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.saved = self.budget.elapsed()
+        if ranks.first():
+            note_seconds(self.folder, self.attempt, self.saved)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
         if not logs or "loss" not in logs:
@@ -123,86 +135,25 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
                 f"the loss became {self.loss} at step {state.global_step}\n"
                 "lower training.learning_rate (by ten), or look for extreme values in the images"
             )
-        self.write(state, gpu_memory_mb=gpu_memory_mb())
-
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **_: Any) -> None:
-        value = metrics.get(f"eval_{self.metric_name}")
-        self.write(state, metric=value, metric_name=self.metric_name)
-        shown = "not defined" if value is None or not math.isfinite(value) else f"{value:.3f}"
-        loss = "-" if self.loss is None else f"{self.loss:.4f}"
-        ranks.say(f"epoch {state.epoch or 0:.0f}/{self.epochs(state):g} loss {loss} {self.metric_name} {shown}")
-
-    def write(self, state: Any, **more: Any) -> None:
-        if ranks.first():
-            self.file.write(
-                step=state.global_step,
-                epoch=round(state.epoch or 0, 2),
-                epochs=self.epochs(state),
-                loss=self.loss,
-                eta_seconds=self.eta(state),
-                **more,
-            )
-
-    def rate(self, state: Any) -> float | None:
-        """Seconds a step, evaluations and saves included."""
-        if self.started is None or state.global_step <= self.started[1]:
-            return None
-        return (time.monotonic() - self.started[0]) / int(state.global_step - self.started[1])
-
-    def eta(self, state: Any) -> float | None:
-        rate = self.rate(state)
-        if rate is None:
-            return None
-        return round(max(0.0, min(rate * int(state.max_steps - state.global_step), self.budget.remaining())), 1)
-
-    def epochs(self, state: Any) -> float:
-        """Epochs that will have been made: as configured, or what fits into the time that is left."""
-        rate = self.rate(state)
-        if rate is None or math.isinf(self.budget.remaining()) or not state.max_steps:
-            return float(state.num_train_epochs)
-        steps: float = min(state.max_steps, state.global_step + max(0.0, self.budget.remaining()) / rate)
-        return round(float(state.num_train_epochs) * steps / float(state.max_steps), 1)
-
-
-class KeepBest(TrainerCallback):  # type: ignore[misc]
-    """The best weights by `eval_<metric_name>`; ends the training after `patience` evaluations without better ones."""
-
-    def __init__(self, best: Best, metric_name: str, patience: int) -> None:
-        self.best, self.metric_name, self.patience = best, metric_name, patience
+        self.tell(state, gpu_memory_mb=gpu_memory_mb())
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: dict[str, float], model: Any = None, **_: Any
     ) -> None:
-        value, loss = metrics.get(f"eval_{self.metric_name}"), metrics.get("eval_loss", math.inf)
+        name = self.wanted.metric
+        value, loss = metrics.get(f"eval_{name}"), metrics.get("eval_loss", math.inf)
+        if not self.quiet:
+            paced = self.tell(state, metric=value, metric_name=name)
+            shown = "not defined" if value is None or not math.isfinite(value) else f"{value:.3f}"
+            before = "-" if self.loss is None else f"{self.loss:.4f}"
+            ranks.say(f"epoch {paced['epoch']:.0f}/{paced['epochs']:g} loss {before} {name} {shown}")
         self.best.consider(getattr(model, "module", model), value, loss, epoch=state.epoch, step=state.global_step)
-        if 0 < self.patience <= self.best.waited:
+        if 0 < self.wanted.patience <= self.best.waited:
             control.should_training_stop = True
 
-
-class Stopwatch(TrainerCallback):  # type: ignore[misc]
-    """Ends the training in time or when asked to, and saves after an epoch, at most once every `save_seconds`."""
-
-    def __init__(self, budget: TimeBudget, save_seconds: float, folder: Path, attempt: Attempt) -> None:
-        self.budget = budget
-        self.save_seconds = save_seconds
-        self.folder = folder
-        self.attempt = attempt
-        self.saved = budget.elapsed()
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.budget.agree():
-            control.should_save = True
-            control.should_training_stop = True
-            return
-        if self.budget.remaining() <= 0:
-            control.should_training_stop = True
-            control.should_evaluate = True
-
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.budget.elapsed() - self.saved >= self.save_seconds:
-            control.should_save = True
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.saved = self.budget.elapsed()
+    def tell(self, state: Any, **more: Any) -> dict[str, float]:
+        """-> what is said of the pace."""
+        paced = self.pace(state.epoch or 0.0)
         if ranks.first():
-            note_seconds(self.folder, self.attempt, self.saved)
+            ProgressFile(Path("progress.jsonl")).write(step=state.global_step, loss=self.loss, **paced, **more)
+        return paced

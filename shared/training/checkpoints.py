@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.training.progress import write_json
+from shared.training.progress import read_json, write_json
 
 NEEDED = ("trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors")
 WRITTEN = ("package", "checkpoints", "cache")
@@ -87,12 +87,7 @@ def begin_attempt(folder: Path, fingerprint: str) -> Attempt:
     Checkpoints of another fingerprint are moved to `previous/` below `folder`, which replaces what lay there.
     """
     note = folder / "run.json"
-    known: dict[str, Any] = {}
-    if note.exists():
-        try:
-            known = json.loads(note.read_text())
-        except ValueError:
-            known = {}
+    known = read_json(note)
     if known.get("fingerprint") not in (None, fingerprint):
         print(
             "configuration, data or code have changed: this training begins anew, the checkpoints of the earlier one "
@@ -121,8 +116,7 @@ def _set_aside_all(folder: Path, keep: Path) -> None:
 def note_seconds(folder: Path, attempt: Attempt, spent_now: float) -> None:
     """Record the time that this attempt has used, so that a successor knows what is left."""
     note = folder / "run.json"
-    known = json.loads(note.read_text())
-    write_json(note, {**known, "seconds": round(attempt.seconds + spent_now, 2)})
+    write_json(note, {**read_json(note), "seconds": round(attempt.seconds + spent_now, 2)})
 
 
 def resume(folder: Path, mark: str, fault: Callable[[Path], str | None] | None = None) -> tuple[Attempt, Path | None]:

@@ -1,12 +1,16 @@
-"""What is looked at before a training starts: all of it at once, with sample ids, and nothing is written yet."""
+"""Rows of the training index, and what is looked at before a training starts: all of it at once, with sample ids, and
+nothing is written yet."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from shared.training.index import labels_of, several_labels
+from pydantic import ValidationError
+
+from shared.contracts.data import IndexRow
 
 Row = Mapping[str, Any]
 _SHOWN, _TOLD = 20, 100
@@ -41,12 +45,33 @@ class TrainingFailed(Exception):
     """The training cannot go on; the text says what happened and, on a second line, what to change."""
 
 
-def patients_on_both_sides(rows: Iterable[Row]) -> list[str]:
-    """Patients that stand in more than one split."""
-    splits: dict[str, set[str]] = {}
-    for row in rows:
-        splits.setdefault(str(row["patient"]), set()).add(str(row["split"]))
-    return sorted(patient for patient, found in splits.items() if len(found) > 1)
+def read_index(path: str | Path) -> list[dict[str, Any]]:
+    """Rows of `train_index.jsonl`, one case a line, with the fields of `IndexRow`. Raises DataProblems or OSError."""
+    rows, problems = [], []
+    # Not splitlines(): it also breaks at U+2028 and the like, which are legal inside a JSON string.
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), 1):
+        try:
+            if line.strip():
+                rows.append(IndexRow.model_validate_json(line).model_dump(mode="json"))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "line"
+            problems.append(Problem(f"{Path(path).name} line {number}", f"is no row: {where}: {first['msg']}"))
+    refuse(problems)
+    return rows
+
+
+def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Class names of a row: none, one, or several."""
+    label = row.get("label")
+    if label is None:
+        return ()
+    return (label,) if isinstance(label, str) else tuple(label)
+
+
+def several_labels(rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether several labels may hold of a case: the labels are lists then."""
+    return any(isinstance(row.get("label"), list | tuple) for row in rows)
 
 
 def split_problems(rows: Sequence[Row], index: str) -> list[Problem]:
@@ -61,9 +86,13 @@ def split_problems(rows: Sequence[Row], index: str) -> list[Problem]:
         )
     if counts["test"]:
         problems.append(Problem(index, f"{counts['test']} rows have split test; test samples are not for training"))
+    splits: dict[str, set[str]] = {}
+    for row in rows:
+        splits.setdefault(str(row["patient"]), set()).add(row["split"])
     problems += [
         Problem(f"patient {patient}", "stands on both sides of the split; keep each patient on one side")
-        for patient in patients_on_both_sides(rows)
+        for patient in sorted(splits)
+        if len(splits[patient]) > 1
     ]
     return problems
 
@@ -84,38 +113,23 @@ def label_problems(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
             for label in found
             if label not in names
         ]
-    if several:
-        return problems + _one_sided(rows, names)
-    if len(names) < 2:
+    if several and not names:
+        problems.append(Problem("label map", "names no label"))
+    if not several and len(names) < 2:
         problems.append(Problem("label map", f"names {len(names)} class; a diagnosis needs at least two"))
     for split in ("train", "val"):
-        present = {label for row in rows if row["split"] == split for label in labels_of(row)}
-        if len(present) == 1:
-            problems.append(
-                Problem(f"split {split}", f"holds the class {present.pop()!r} only; nothing can be told apart")
-            )
-    return problems
-
-
-def one_sided(rows: Iterable[Row], names: Iterable[str]) -> dict[str, str]:
-    """Label -> "no" or "every", of labels that no or every row has: nothing can be learned or measured of them."""
-    held = [frozenset(labels_of(row)) for row in rows]
-    times = {name: sum(name in labels for labels in held) for name in names}
-    return {
-        name: "every" if many and many == len(held) else "no" for name, many in times.items() if many in (0, len(held))
-    }
-
-
-def _one_sided(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
-    problems = [] if names else [Problem("label map", "names no label")]
-    sides = {split: [row for row in rows if row["split"] == split] for split in ("train", "val")}
-    for label, how in one_sided(sides["train"], names).items() if sides["train"] else ():
-        text = f"{how} row has the label {label!r}: nothing can be told apart; leave it out of the label map"
-        problems.append(Problem("split train", text))
-    if names and sides["val"] and len(one_sided(sides["val"], names)) == len(names):
-        problems.append(
-            Problem("split val", "there is no label that some rows have and others lack: give it more rows")
-        )
+        held = [frozenset(labels_of(row)) for row in rows if row["split"] == split]
+        seen = {name: {name in labels for labels in held} for name in names}
+        same = {name: "every" if True in found else "no" for name, found in seen.items() if len(found) == 1}
+        if several and split == "train":
+            text = "row has the label {!r}: nothing can be told apart; leave it out of the label map"
+            problems += [Problem("split train", f"{how} {text.format(name)}") for name, how in same.items()]
+        elif several and names and len(same) == len(names):
+            text = "there is no label that some rows have and others lack: give it more rows"
+            problems.append(Problem("split val", text))
+        elif not several and len(present := frozenset[str]().union(*held)) == 1:
+            text = f"holds the class {min(present)!r} only; nothing can be told apart"
+            problems.append(Problem(f"split {split}", text))
     return problems
 
 

@@ -7,7 +7,7 @@ Every `import` statement counts, those inside functions too. A module that is on
 import ast
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -104,12 +104,3 @@ def as_exported(text: str) -> str:
     """The text of a file as a package has it: what it shares with training stands beside predict.py there."""
     text = re.sub(r"from shared\.training\.exported import", "import", text)
     return text.replace("shared.training.exported.", "").replace("shared.imaging", "imaging")
-
-
-def exported_texts(code: Sequence[Path]) -> dict[str, str]:
-    """Path in a package -> text, of files and of all modules in folders."""
-    found = {}
-    for item in code:
-        for file in sorted(item.rglob("*.py")) if item.is_dir() else [item]:
-            found[file.relative_to(item.parent).as_posix()] = as_exported(file.read_text(encoding="utf-8"))
-    return found

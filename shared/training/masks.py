@@ -6,7 +6,8 @@ Class numbers are 1..N in the order of the label map, 0 is background; masks hol
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from shared.imaging.masks import on_image, read_label_map
 from shared.imaging.volume import BadImage, Image
 from shared.training import checks
 from shared.training.configfile import Section
-from shared.training.index import read_index
+
+SIDES = {"left", "right", "l", "r", "lt", "rt", "links", "rechts"}
 
 Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
@@ -47,8 +49,8 @@ class Source(Section):
 
 
 def read_rows(source: Source) -> Rows:
-    """Rows with `split` as this training takes it. Raises IndexInvalid, DataProblems."""
-    rows = read_index(source.index)
+    """Rows with `split` as this training takes it. Raises DataProblems."""
+    rows = checks.read_index(source.index)
     if source.fold is None:
         return rows
     checks.refuse(fold_problems(rows, source.fold))
@@ -86,13 +88,18 @@ def label_values(source: Source) -> dict[str, int]:
     return {name: int(values.get(name, number)) for number, name in enumerate(names, 1)}
 
 
+def sided(names: Iterable[str]) -> bool:
+    """Whether a structure's name speaks of a side."""
+    return any(SIDES & set(re.split(r"[^a-z]+", name.lower())) for name in names)
+
+
 def data_root(source: Source) -> Path:
     return Path(source.data_root or os.environ.get("M3_DATA") or ".")
 
 
 def check_rows(source: Source) -> Rows:
     """What can be said without opening an image; if there is anything, the images are opened, too, and all is said.
-    Raises DataProblems, IndexInvalid."""
+    Raises DataProblems."""
     rows = read_rows(source)
     values = label_values(source)
     problems = checks.split_problems(rows, source.index) + checks.value_problems(values)

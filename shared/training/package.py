@@ -7,7 +7,6 @@ those that packages share), `metadata.json` (fields of a MONAI bundle), `environ
 
 import hashlib
 import platform
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +16,10 @@ from importlib import metadata as installed
 from pathlib import Path
 from typing import Any
 
-from shared.training.imports import as_exported, exported_texts, needed
+from shared.training.imports import as_exported, needed
 from shared.training.progress import ProgressFile, write_json, write_text
 
-OURS = re.compile(r"^\s*(?:from|import)\s+(?:shared|services|m3bench)\b", re.MULTILINE)
+NEWLINE = "\n"
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,8 @@ class PackageFacts:
 def write_package(
     folder: Path,
     *,
-    predict: Path | None = None,
-    code: Sequence[Path] = (),
+    predict: Path,
+    files: Sequence[Path] = (),
     imports: Sequence[str] = (),
     save_weights: Callable[[Path], None],
     config: Mapping[str, Any],
@@ -75,19 +74,12 @@ def write_package(
     """Write the package next to `folder` under another name and put it there whole, in place of an earlier one.
 
     `predict` is the workspace's predict.py: it is exported with every file and distribution that its imports lead to.
-    `code` are further files and folders, `imports` further distributions; `save_weights(path)` writes a safetensors
-    file. Raises ValueError, in two lines, when the package could not run by itself.
+    `files` are texts beside it, `imports` further distributions; `save_weights(path)` writes a safetensors file.
+    Raises NotExportable when the package could not run by itself, ValueError when `folder` is something else.
     """
-    texts = exported_texts(code)
-    if predict is not None:
-        found = needed(predict)
-        texts |= {name: as_exported(path.read_text(encoding="utf-8")) for name, path in found.files.items()}
-        imports = sorted({*imports, *found.distributions})
-    if "predict.py" not in texts:
-        raise ValueError("a package needs predict.py")
-    for name, text in texts.items():
-        if fault := OURS.search(text):
-            raise ValueError(f"{name} has `{fault.group().strip()}`; the package must run without it")
+    found = needed(predict)
+    texts = {name: as_exported(path.read_text(encoding="utf-8")) for name, path in found.files.items()}
+    texts |= {path.name: path.read_text(encoding="utf-8") for path in files}
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
@@ -99,7 +91,7 @@ def write_package(
         write_json(draft / "config.json", config)
         values = {"values": dict(facts.label_values)} if facts.label_values else {}
         write_json(draft / "label_map.json", {"names": list(facts.label_names), **values})
-        versions = pinned(imports)
+        versions = pinned(sorted({*imports, *found.distributions}))
         write_json(draft / "metadata.json", bundle_metadata(facts, versions))
         lines = [f"# Python {platform.python_version()}", *(f"{name}=={version}" for name, version in versions.items())]
         write_text(draft / "environment.txt", "\n".join(lines) + "\n")
@@ -245,63 +237,47 @@ def output_format(facts: PackageFacts) -> dict[str, Any]:
 
 
 def model_card(facts: PackageFacts) -> str:
-    classes = sorted({name for found in facts.counts.values() for name in found}, key=_order(facts.label_names))
-    splits = list(facts.counts)
-    kind = "structure (samples that have it)" if facts.output == "segmentation" else "class"
-    table = [f"| {kind} | {' | '.join(splits)} |", f"| --- |{' ---: |' * len(splits)}"]
-    table += [f"| {name} | {' | '.join(str(facts.counts[s].get(name, 0)) for s in splits)} |" for name in classes]
+    names, splits = list(facts.label_names), list(facts.counts)
+    classes = sorted({name for found in facts.counts.values() for name in found})
+    classes.sort(key=lambda name: names.index(name) if name in names else len(names))
+    rows = [f"| {name} | {' | '.join(str(facts.counts[s].get(name, 0)) for s in splits)} |" for name in classes]
+    chose = {facts.metric_name: " (chose the weights)"}
     figures = [
-        f"| {name}{' (chose the weights)' if name == facts.metric_name else ''} | "
-        f"{'not defined' if value is None else format(value, '.3f')} |"
+        f"| {name}{chose.get(name, '')} | {'not defined' if value is None else format(value, '.3f')} |"
         for name, value in facts.metrics.items()
     ]
-    role = "on which the weights were chosen" if facts.metric_name in facts.metrics else "which chose no weights"
-    limits = [
-        f"The figures above come from the validation part, {role}: expect less on new data.",
-        "Nothing is recorded about other scanners, sites, protocols or populations than those of the training data.",
-        "Not a medical device; not cleared for clinical decisions.",
-        *facts.limits,
-    ]
-    return "\n".join(
-        [
-            f"# Model card: {facts.task}",
-            "",
-            f"Packaged {datetime.now(UTC).date().isoformat()}.",
-            f"Network: {facts.model}, {facts.parameters:,} parameters.",
-            f"It sees {' x '.join(str(size) for size in facts.input_shape)} values, channel first.",
-            *([f"Loss: {facts.loss}."] if facts.loss else []),
-            *([f"Augmentation: {facts.augmentation}."] if facts.augmentation else []),
-            *([f"It began with weights of others: {facts.weights}."] if facts.weights else []),
-            f"Training: {facts.epochs:g} epochs, {facts.seconds:.0f} s on {facts.device}.",
-            "",
-            "## Input and output",
-            facts.input_text,
-            f"Labels: {', '.join(shown_labels(facts))}." if facts.label_names else "",
-            "",
-            "## Samples",
-            *table,
-            "",
-            "## Validation",
-            "| metric | value |",
-            "| --- | ---: |",
-            *figures,
-            "",
-            "## Limits",
-            *(f"- {limit}" for limit in limits),
-            "",
-            "## Use",
-            "`python predict.py INPUT... --output DIR` writes `DIR/predictions.json`;",
-            "`environment.txt` names what it imports.",
-            "",
-        ]
-    )
-
-
-def shown_labels(facts: PackageFacts) -> list[str]:
     values = facts.label_values
-    return [f"{name} (value {values[name]})" if name in values else name for name in facts.label_names]
+    labels = [f"{name} (value {values[name]})" if name in values else name for name in names]
+    built = {"Loss": facts.loss, "Augmentation": facts.augmentation, "It began with weights of others": facts.weights}
+    how = "".join(f"{name}: {text}.\n" for name, text in built.items() if text)
+    named = f"Labels: {', '.join(labels)}.\n" if labels else ""
+    role = "on which the weights were chosen" if facts.metric_name in facts.metrics else "which chose no weights"
+    return f"""# Model card: {facts.task}
 
+Packaged {datetime.now(UTC).date().isoformat()}.
+Network: {facts.model}, {facts.parameters:,} parameters.
+It sees {" x ".join(str(size) for size in facts.input_shape)} values, channel first.
+{how}Training: {facts.epochs:g} epochs, {facts.seconds:.0f} s on {facts.device}.
 
-def _order(names: Sequence[str]) -> Callable[[str], tuple[int, str]]:
-    known = {name: number for number, name in enumerate(names)}
-    return lambda name: (known.get(name, len(known)), name)
+## Input and output
+{facts.input_text}
+{named}
+## Samples
+| {"structure (samples that have it)" if facts.output == "segmentation" else "class"} | {" | ".join(splits)} |
+| --- |{" ---: |" * len(splits)}
+{NEWLINE.join(rows)}
+
+## Validation
+| metric | value |
+| --- | ---: |
+{NEWLINE.join(figures)}
+
+## Limits
+- The figures above come from the validation part, {role}: expect less on new data.
+- Nothing is recorded about other scanners, sites, protocols or populations than those of the training data.
+- Not a medical device; not cleared for clinical decisions.
+{"".join(f"- {limit}{NEWLINE}" for limit in facts.limits)}
+## Use
+`python predict.py INPUT... --output DIR` writes `DIR/predictions.json`;
+`environment.txt` names what it imports.
+"""

@@ -4,7 +4,6 @@ Both are written whole or not at all. Checkpoints hold tensors and plain values,
 never executed. Which of them to go on from, `checkpoints.resume` says, with `fault` as its test.
 """
 
-import json
 import math
 import os
 import shutil
@@ -16,7 +15,7 @@ import safetensors.torch
 import torch
 
 from shared.training import ranks
-from shared.training.progress import write_json
+from shared.training.progress import read_json, write_json
 
 KEPT = 2
 FILE = "state.pt"
@@ -27,7 +26,7 @@ def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
     target = folder / f"checkpoint-{step}"
     if not target.exists():
         draft = folder / f".part-{step}"
-        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)  # of an attempt that was killed
         draft.mkdir(parents=True)
         with (draft / FILE).open("wb") as file:
             torch.save({**state, "step": step}, file)
@@ -37,7 +36,8 @@ def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
         descriptor = os.open(folder, os.O_RDONLY)
         os.fsync(descriptor)
         os.close(descriptor)
-    for old in sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))[:-KEPT]:
+    made = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    for old in [*made[:-KEPT], *folder.glob(".part-*")]:
         shutil.rmtree(old)
 
 
@@ -66,7 +66,7 @@ class Best:
 
     def __init__(self, folder: Path) -> None:
         self.note, self.weights = folder / "best.json", folder / "model.safetensors"
-        self.said: dict[str, Any] = json.loads(self.note.read_text()) if self.note.exists() else {}
+        self.said: dict[str, Any] = read_json(self.note)
         self.waited = 0
         """Evaluations since then."""
 

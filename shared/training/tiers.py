@@ -1,15 +1,17 @@
 """The tiers that a training climbs before it begins: one case, one batch, a small part with an estimate, then all.
 
-Called by the templates' loops with the model that will be trained; weights, buffers and random state are left as they
-were, so that a training comes out the same whatever the tiers had time for.
+Called by the templates' loops with the model that will be trained; it and the random state are left as they were, so
+that a training comes out the same whatever the tiers had time for.
 """
 
+import copy
 import math
+import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +21,7 @@ from shared.training import ranks
 from shared.training.checks import TrainingFailed
 from shared.training.machine import workers
 from shared.training.progress import write_json
-from shared.training.trial import (
-    Batch,
-    Chosen,
-    Item,
-    Kept,
-    Prepare,
-    Steps,
-    as_it_is,
-    peak_memory,
-    spread,
-    stacked,
-)
+from shared.training.trial import Batch, Prepare, Steps, batch_of, same_draws, spread
 
 EVIDENCE = Path("tiers.json")
 OUT_OF_MEMORY = (MemoryError, RuntimeError)
@@ -57,18 +48,17 @@ class Climbed:
 
 def climb(
     model: torch.nn.Module,
-    item: Item,
-    count: int,
+    data: Any,
     wanted: Any,
     device: torch.device,
     *,
     smaller: str,
     seconds: float,
     evidence: Path = EVIDENCE,
-    prepare: Prepare = as_it_is,
+    prepare: Prepare = dict,
 ) -> Climbed:
-    """`item(n)` is training sample n of `count`, `prepare(batch)` what the network gets of a batch on its device
-    (augmentation); the model returns {"loss": ...} for it.
+    """`data[n]` is a training sample, `prepare(batch)` what the network gets of a batch on its device (augmentation);
+    the model returns {"loss": ...} for it.
 
     `wanted` is the section `training`. `smaller` says what to make smaller where memory does not hold one sample,
     `seconds` is what the training has left (inf without a bound). What each tier saw stands in `evidence`.
@@ -76,15 +66,15 @@ def climb(
     Raises TrainingFailed, in two lines: cause and direction.
     """
     log = Evidence(evidence if ranks.first() else None)
-    kept = Kept(model, device)
     begin = time.monotonic()
     while True:
-        tiers = Tiers(model, item, count, wanted, device, seconds, begin, log, kept, prepare)
         try:
-            tiers.one_case()
-            tiers.one_batch()
-            tiers.settle_threads()
-            return Climbed(wanted, tiers.part())
+            with same_draws(device):
+                tiers = Tiers(model, data, wanted, device, seconds, begin, log, prepare)
+                tiers.one_case()
+                tiers.one_batch()
+                tiers.settle_threads()
+                return Climbed(wanted, tiers.part())
         except OUT_OF_MEMORY as error:
             if not lacks_memory(error):
                 raise
@@ -92,8 +82,7 @@ def climb(
                 raise TrainingFailed(
                     f"out of memory: it does not hold a batch of one\nmake smaller: {smaller}"
                 ) from None
-        finally:
-            kept.restore()
+        torch.cuda.empty_cache()
         size = wanted.batch_size
         wanted = wanted.model_copy(update={"batch_size": size // 2, "accumulate": 2 * wanted.accumulate})
         log.say(f"the memory does not hold a batch of {size}; {size // 2} are taken, twice as often a step")
@@ -118,12 +107,6 @@ def lacks_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in text
 
 
-@dataclass
-class Finding:
-    text: str = ""
-    figures: dict[str, Any] = field(default_factory=dict)
-
-
 class Evidence:
     """The newest word on each tier, in a file that is written whole and on stdout; `path` None keeps quiet."""
 
@@ -136,35 +119,36 @@ class Evidence:
             print(text, flush=True)
 
     @contextmanager
-    def tier(self, name: str) -> Iterator[Finding]:
-        begin, found, passed = time.monotonic(), Finding(), False
+    def tier(self, name: str) -> Iterator[dict[str, Any]]:
+        """Gives the dict that takes the tier's `text` and figures."""
+        begin, told = time.monotonic(), {"tier": name, "passed": False, "seconds": 0.0, "text": ""}
         try:
-            yield found
-            passed = True
+            yield told
+            told["passed"] = True
         except BaseException as error:
-            found.text = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+            told["text"] = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
             raise
         finally:
-            seconds = round(time.monotonic() - begin, 2)
-            told = {"tier": name, "passed": passed, "seconds": seconds, "text": found.text, **found.figures}
+            told["seconds"] = round(time.monotonic() - begin, 2)
             self.tiers[name] = told
             if self.path:
                 write_json(self.path, {"tiers": list(self.tiers.values())})
-            self.say(f"tier {name} {'passed' if passed else 'FAILED'} in {seconds:.1f} s: {found.text}")
+            self.say(f"tier {name} {'passed' if told['passed'] else 'FAILED'} in {told['seconds']} s: {told['text']}")
 
 
-@dataclass
 class Tiers:
-    model: torch.nn.Module
-    item: Item
-    count: int
-    wanted: Any
-    device: torch.device
-    seconds: float
-    begin: float
-    log: Evidence
-    kept: Kept
-    prepare: Prepare
+    """Of one batch size. What is trained are copies: the model itself stays as it is."""
+
+    def __init__(
+        self, model: torch.nn.Module, data: Any, wanted: Any, device: torch.device, seconds: float, begin: float,
+        log: Evidence, prepare: Prepare,
+    ) -> None:  # fmt: skip
+        self.untouched, self.data, self.wanted, self.device = model, data, wanted, device
+        self.seconds, self.begin, self.log, self.prepare = seconds, begin, log, prepare
+
+    def steps(self, rate: float) -> Steps:
+        """Of a new copy."""
+        return Steps(copy.deepcopy(self.untouched), self.wanted, self.device, rate, self.prepare)
 
     def one_case(self) -> None:
         """Forward and backward of one sample."""
@@ -172,10 +156,10 @@ class Tiers:
             on_gpu = self.device.type == "cuda"
             if on_gpu:
                 torch.cuda.reset_peak_memory_stats(self.device)
-            steps = Steps(self.model, self.wanted, self.device, 0.0, self.prepare)
+            steps = self.steps(0.0)
             # One sample may by chance ask for no change; three do not.
-            for number in spread(self.count, 3):
-                loss, norm = self.gradient(steps, stacked([self.item(number)]))
+            for batch in torch.utils.data.DataLoader(spread(self.data, 3)):
+                loss, norm = self.gradient(steps, batch)
                 if not math.isfinite(loss) or norm:
                     break
             if not math.isfinite(loss):
@@ -193,60 +177,60 @@ class Tiers:
                     "no gradient reaches the weights\n"
                     "let the loss depend on the model's output: look for detach, argmax, rounding or frozen weights"
                 )
-            peak = torch.cuda.max_memory_allocated(self.device) if on_gpu else peak_memory()
-            found.figures = {"loss": loss, "gradient": norm, "peak_memory_mb": round(peak / 2**20)}
-            found.text = f"loss {loss:.4g}, gradient {norm:.3g}, peak memory {peak / 2**20:.0f} MB"
+            used = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            peak = round((torch.cuda.max_memory_allocated(self.device) if on_gpu else used) / 2**20)
+            found |= {"loss": loss, "gradient": norm, "peak_memory_mb": peak}
+            found["text"] = f"loss {loss:.4g}, gradient {norm:.3g}, peak memory {peak} MB"
 
     def gradient(self, steps: Steps, batch: Batch) -> tuple[float, float]:
         """Loss and norm of the gradients."""
-        self.model.zero_grad(set_to_none=True)
+        steps.model.zero_grad(set_to_none=True)
         try:
             loss = steps.loss(batch)
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
             size = self.wanted.batch_size
-            if size == 1 or (self.count % size == 1 and ranks.count() == 1):
+            count = len(self.data)
+            if size == 1 or (count % size == 1 and ranks.count() == 1):
                 raise TrainingFailed(
-                    f"batch norm cannot take a batch of one sample, and {self.count} samples in batches of {size} "
+                    f"batch norm cannot take a batch of one sample, and {count} samples in batches of {size} "
                     "leave one\nchange training.batch_size by one (2 at least), or take a norm without batches"
                 ) from None
             loss = steps.loss({key: torch.cat([value, value]) for key, value in batch.items()})
         loss.backward()
-        norms = [weight.grad.float().norm() for weight in self.model.parameters() if weight.grad is not None]
+        norms = [weight.grad.float().norm() for weight in steps.model.parameters() if weight.grad is not None]
         return float(loss.detach()), float(torch.stack(norms).norm()) if norms else 0.0
 
     def one_batch(self) -> None:
         """Can the model learn one batch by heart? Ends as soon as its loss is halved."""
         with self.log.tier("one_batch") as found:
             size, rate = self.wanted.batch_size, float(self.wanted.learning_rate)
-            batch = stacked([self.item(number) for number in spread(self.count, size)])
+            batch = batch_of(self.data, size)
             losses = self.learn(batch, rate)
-            found.figures = {"batch_size": size, "losses": [round(loss, 5) for loss in losses]}
+            found |= {"batch_size": size, "losses": [round(loss, 5) for loss in losses]}
             if not all(map(math.isfinite, losses)):
                 raise TrainingFailed(
                     f"the loss became {losses[-1]} at step {len(losses)} on one batch\n"
                     f"lower training.learning_rate (it is {rate:g}), or look for extreme values in the images"
                 )
             if not losses or losses[0] <= 0:
-                found.text = "not reached in the time" if not losses else "not judged: the loss is not above zero"
+                found["text"] = "not reached in the time" if not losses else "not judged: the loss is not above zero"
                 return
             fallen = (
                 f"the loss of a batch of {size} went from {losses[0]:.4g} to {losses[-1]:.4g} in {len(losses)} steps"
             )
-            found.text = fallen if learned(losses) or len(losses) == STEPS else f"not reached in the time: {fallen}"
+            found["text"] = fallen if learned(losses) or len(losses) == STEPS else f"not reached in the time: {fallen}"
             if learned(losses) or len(losses) < STEPS:
                 return
-            if not 1 / 3 < rate / USUAL_RATE < 3:
-                self.kept.restore()
-                if learned(self.learn(batch, USUAL_RATE)):
-                    if rate > USUAL_RATE:
-                        raise TrainingFailed(
-                            f"one batch is learned at a rate of {USUAL_RATE:g}, at {rate:g} it is not: {fallen}\n"
-                            f"lower training.learning_rate towards {USUAL_RATE:g}"
-                        )
-                    found.text += f"; at a rate of {USUAL_RATE:g} it falls, {rate:g} is slow"
-                    return
+            if not 1 / 3 < rate / USUAL_RATE < 3 and learned(self.learn(batch, USUAL_RATE)):
+                if rate > USUAL_RATE:
+                    raise TrainingFailed(
+                        f"one batch is learned at a rate of {USUAL_RATE:g}, at {rate:g} it is not: {fallen}\n"
+                        f"lower training.learning_rate towards {USUAL_RATE:g}"
+                    )
+                found["text"] += f"; at a rate of {USUAL_RATE:g} it falls, {rate:g} is slow"
+                return
             raise TrainingFailed(
                 f"one batch is not learned: {fallen}\n"
                 "look whether labels belong to their images, whether the loss sees the output, and how fast the rate is"
@@ -254,7 +238,7 @@ class Tiers:
 
     def learn(self, batch: Batch, rate: float) -> list[float]:
         until = self.begin + min(BATCH_SHARE * self.seconds, BATCH_MOST)
-        steps = Steps(self.model, self.wanted, self.device, rate, self.prepare)
+        steps = self.steps(rate)
         while len(steps.losses) < STEPS and time.monotonic() < until:
             loss = steps.step(batch)
             if not math.isfinite(loss) or loss <= HALVED * steps.losses[0]:
@@ -266,8 +250,8 @@ class Tiers:
         most, until = torch.get_num_threads(), self.begin + min(SHARE * self.seconds, MOST) / 2
         if self.device.type != "cpu" or most == 1:
             return
-        batch = stacked([self.item(number) for number in spread(self.count, self.wanted.batch_size)])
-        steps = Steps(self.model, self.wanted, self.device, float(self.wanted.learning_rate), self.prepare)
+        batch = batch_of(self.data, self.wanted.batch_size)
+        steps = self.steps(self.wanted.learning_rate)
         seconds: dict[int, float] = {}
         for threads in [most >> halved for halved in range(most.bit_length())]:
             torch.set_num_threads(threads)
@@ -288,12 +272,11 @@ class Tiers:
         """A few samples for two rounds, loaded and trained on as all will be. -> seconds a batch."""
         with self.log.tier("part") as found:
             size, until = self.wanted.batch_size, self.begin + min(SHARE * self.seconds, MOST)
-            self.kept.restore()
             loading = workers(self.wanted)
-            once = max(2, math.ceil(PART * self.count / size)) * size
-            chosen = Chosen(self.item, spread(self.count, once) * ROUNDS)
-            loader = torch.utils.data.DataLoader(chosen, size, num_workers=loading, collate_fn=stacked)
-            steps = Steps(self.model, self.wanted, self.device, float(self.wanted.learning_rate), self.prepare)
+            once = spread(self.data, max(2, math.ceil(PART * len(self.data) / size)) * size)
+            chosen = torch.utils.data.ConcatDataset([once] * ROUNDS)
+            loader = torch.utils.data.DataLoader(chosen, size, num_workers=loading)
+            steps = self.steps(self.wanted.learning_rate)
             times: list[float] = []
             begin = time.monotonic()
             for batch in loader:
@@ -309,27 +292,17 @@ class Tiers:
                     break
             # The first waits for what is loaded once; processes load ahead, and their batches come in bursts.
             batch_seconds: float = statistics.mean(times) if loading else statistics.median(times[1:] or times)
-            self.estimate(found, steps.losses, len(chosen) // size, batch_seconds)
+            made, wanted, losses = len(times), len(chosen) // size, steps.losses
+            epoch = math.ceil(len(self.data) / size / ranks.count()) * batch_seconds
+            found |= {"batches": made, "batch_size": size, "first_loss": losses[0], "last_loss": losses[-1]}
+            found |= {"threads": torch.get_num_threads(), "batch_seconds": round(batch_seconds, 4)}
+            found["epoch_seconds"] = round(epoch, 2)
+            found["text"] = (
+                f"{made} of {wanted} batches{'' if made == wanted else ' in the time'}, "
+                f"loss {losses[0]:.4g} to {losses[-1]:.4g}; {batch_seconds:.3g} s a batch of {size}, "
+                f"about {epoch:.3g} s an epoch"
+            )
         return batch_seconds
-
-    def estimate(self, found: Finding, losses: Sequence[float], wanted: int, batch_seconds: float) -> None:
-        size, epochs = self.wanted.batch_size, getattr(self.wanted, "epochs", None)
-        epoch = math.ceil(self.count / size / ranks.count()) * batch_seconds
-        found.figures = {"batches": len(losses), "batch_size": size, "first_loss": losses[0], "last_loss": losses[-1]}
-        found.figures |= {
-            "threads": torch.get_num_threads(),
-            "batch_seconds": round(batch_seconds, 4),
-            "epoch_seconds": round(epoch, 2),
-        }
-        made = f"{len(losses)} batches" if len(losses) == wanted else f"{len(losses)} of {wanted} batches in the time"
-        found.text = (
-            f"{made}, loss {losses[0]:.4g} to {losses[-1]:.4g}; {batch_seconds:.3g} s a batch of {size}, "
-            f"about {epoch:.3g} s an epoch"
-        )
-        if math.isfinite(self.seconds):
-            found.text += f"; {self.seconds:.4g} s are left"
-        elif epochs:
-            found.text += f", {epochs * epoch:.4g} s for all {epochs}"
 
 
 def learned(losses: Sequence[float]) -> bool:

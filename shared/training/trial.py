@@ -2,9 +2,8 @@
 
 import math
 import random
-import resource
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,45 +12,20 @@ import torch
 from shared.training.machine import mixed_precision
 
 Batch = Mapping[str, torch.Tensor]
-Item = Callable[[int], Batch]
 Prepare = Callable[[Batch], Batch]
 WARM_UP = 10
 
 
-def as_it_is(batch: Batch) -> Batch:
-    return batch
-
-
-class Kept:
-    """Weights, buffers, modes and random states as they were."""
-
-    def __init__(self, model: torch.nn.Module, device: torch.device) -> None:
-        self.model, self.device = model, device
-        self.modes = {module: module.training for module in model.modules()}
-        # Not on a GPU, whose memory is being tried.
-        self.tensors = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors(model)}
-        self.torch_state, self.python_state = torch.get_rng_state(), random.getstate()
-        self.numpy_state = np.random.get_state()
-        self.cuda_state = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-
-    def restore(self) -> None:
-        self.model.zero_grad(set_to_none=True)
-        with torch.no_grad():
-            for name, tensor in tensors(self.model):
-                tensor.copy_(self.tensors[name])
-        for module, training in self.modes.items():
-            module.training = training
-        torch.set_rng_state(self.torch_state)
-        random.setstate(self.python_state)
-        np.random.set_state(self.numpy_state)
-        if self.cuda_state is not None:
-            torch.cuda.set_rng_state(self.cuda_state, self.device)
-            torch.cuda.empty_cache()
-
-
-def tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    yield from model.named_parameters()
-    yield from model.named_buffers()
+@contextmanager
+def same_draws(device: torch.device) -> Iterator[None]:
+    """Leaves all generators of random numbers as they were."""
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
 
 
 class Steps:
@@ -90,29 +64,12 @@ class Steps:
         return self.losses[-1]
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Samples of these numbers, as a DataLoader takes them."""
-
-    item: Item
-    numbers: Sequence[int]
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __getitem__(self, place: int) -> Batch:
-        return self.item(self.numbers[place])
+def spread(data: Any, wanted: int) -> torch.utils.data.Subset[Batch]:
+    """So many samples, evenly drawn: an index often has its classes one after the other."""
+    return torch.utils.data.Subset(data, [place * len(data) // wanted for place in range(wanted)])
 
 
-def stacked(samples: Sequence[Batch]) -> dict[str, torch.Tensor]:
-    return {key: torch.stack([sample[key] for sample in samples]) for key in samples[0]}
-
-
-def spread(count: int, wanted: int) -> list[int]:
-    """Numbers below `count`, evenly drawn: an index often has its classes one after the other."""
-    return [place * count // wanted for place in range(wanted)]
-
-
-def peak_memory() -> int:
-    """Bytes of this process."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def batch_of(data: Any, size: int) -> Batch:
+    samples = spread(data, size)
+    found: Batch = torch.utils.data.default_collate([samples[number] for number in range(size)])
+    return found

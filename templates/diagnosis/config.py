@@ -5,56 +5,25 @@ from the training images before anything is built.
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
+import sections
+from sections import Augmentation
 
 from shared.training import configfile
 from shared.training.configfile import ConfigError, Section, load_config
 
 __all__ = ["Config", "ConfigError", "load"]
 
-Part = Annotated[float, Field(ge=0, lt=1)]
 
-
-class Preprocess(Section):
-    """What is done to every image, in training and in use (images.py)."""
-
-    input_shape: tuple[int, int] | tuple[int, int, int] | Literal["auto"] = "auto"
-    """(D, H, W) of a volume or (H, W) of a picture, to which images are resampled."""
-    channels: int | Literal["auto"] = "auto"
-    """Of an image. Three of a picture are colour, for which a grey one is taken, too; where there is one, colour
-    becomes grey."""
-    views: int | Literal["auto"] = Field(default="auto")
+class Preprocess(sections.Preprocess):
+    views: int | Literal["auto"] = "auto"
     """Images of one case that are seen beside each other, each on its own grid; auto: what 95 % of the cases have."""
-    intensity: Literal["auto", "zscore", "minmax", "window"] = "auto"
-    """zscore: mean 0 and deviation 1 of each image; minmax: the 0.5 and 99.5 percentile of each image become -1 and 1;
-    both for each channel by itself but for colour. window: `window` becomes -1 to 1."""
-    window: tuple[float, float] | None = None
-    """[low, high] in the image's own units, HU for CT."""
 
 
-class Model(Section):
-    """The network (networks.py)."""
-
-    backbone: Literal[
-        "resnet10", "resnet18", "resnet34", "resnet50",
-        "densenet121", "densenet169", "densenet201",
-        "efficientnet-b0", "efficientnet-b1", "efficientnet-b2", "efficientnet-b3", "efficientnet-b4",
-        "vit", "swinunetr",
-    ] = "resnet10"  # fmt: skip
-    width: int = 16
-    """Size: channels of the first stage (resnet), growth rate (densenet), a twelfth of the hidden size (vit: 16 is
-    ViT-Ti, 64 ViT-B), a third of the feature size (swinunetr: 16 is the usual 48); efficientnets have none."""
-    norm: Literal["batch", "group", "instance"] = "batch"
-    """batch learns fastest (measured); group and instance do not depend on the batch, for batches below four. vit and
-    swinunetr have their own."""
-    patch: int | Literal["auto"] = "auto"
-    """Of vit: edge of a patch; auto takes the largest of 16, 8, 4 that leaves eight patches on each axis."""
+class Model(sections.Backbone):
     dropout: float = 0.2
     """Before the last layer."""
-    weights: str | None = None
-    """A .safetensors or .pt file to begin with, absolute or relative to the workspace (pretrained.py)."""
 
 
 class Loss(Section):
@@ -70,31 +39,6 @@ class Loss(Section):
     gamma_present: float = 1.0
     margin: float = 0.05
     """The last three are of asymmetric."""
-
-
-class Augmentation(Section):
-    """Applied to batches of training images, to each image by itself, in preprocessed units (augment.py). 0 switches
-    a part off."""
-
-    modality: Literal["auto", "ct", "mr", "xray", "ultrasound", "other"] = "auto"
-    """Settles what stands on auto below. auto: ct where values are in HU, else other."""
-    flip_axes: tuple[Literal["D", "H", "W"], ...] | Literal["auto"] = "auto"
-    """Axes that may be mirrored. auto: W (left-right in an axial slice), none where labels speak of a side."""
-    probability: float = Field(default=0.5, ge=0, le=1)
-    """Of each part."""
-    rotate_degrees: float = Field(default=10, ge=0, le=180)
-    """In the plane of a slice."""
-    scale: float = Field(default=0.1, ge=0, lt=1)
-    shift: float = Field(default=0.05, ge=0, lt=1)
-    """Part of the image's size."""
-    brightness: Part | Literal["auto"] = "auto"
-    """Values are scaled and shifted by up to this."""
-    gamma: Part | Literal["auto"] = "auto"
-    """Contrast is bent with an exponent of up to this away from 1."""
-    bias_field: Part | Literal["auto"] = "auto"
-    """A smooth field of up to about this part, as the coils of an MR scanner leave it."""
-    noise: Annotated[float, Field(ge=0)] | Literal["auto"] = "auto"
-    """Largest standard deviation."""
 
 
 class Training(configfile.Training):

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from shared.imaging.inputs import views_of
+from shared.imaging.resample import resized
 from shared.imaging.units import looks_like_hu
 from shared.imaging.volume import BadImage, Image, as_picture, channels_first, fitted, read, size_dhw, stack
 
@@ -93,21 +93,9 @@ def value_range(how: Any) -> tuple[float, float]:
 
 def resize(values: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """(C, D, H, W) or (C, H, W) -> float32 (C, *shape), linear, with anti-aliasing where it shrinks."""
-    return np.stack([resize_one(channel, shape) for channel in values])
-
-
-def resize_one(volume: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    data = torch.from_numpy(np.ascontiguousarray(volume, dtype=np.float32))
-    planes = data[None] if data.ndim == 2 else data
-    height, width = shape[-2], shape[-1]
-    if tuple(planes.shape[1:]) != (height, width):
-        planes = F.interpolate(planes[:, None], (height, width), mode="bilinear", antialias=True)[:, 0]
-    if len(shape) == 3 and planes.shape[0] != shape[0]:
-        # The slice axis as the rows of one picture: torch anti-aliases only 2D.
-        rows = planes.reshape(1, 1, planes.shape[0], height * width)
-        planes = F.interpolate(rows, (shape[0], height * width), mode="bilinear", antialias=True)
-        planes = planes.reshape(shape[0], height, width)
-    return (planes[0] if len(shape) == 2 else planes).numpy()
+    if len(shape) == 2:
+        return np.concatenate([resized(channel[None], (1, *shape)) for channel in values])
+    return np.stack([resized(channel, shape) for channel in values])
 
 
 def as_tensor(values: np.ndarray) -> torch.Tensor:

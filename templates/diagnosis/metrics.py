@@ -22,18 +22,16 @@ def scores(
     found = {"auc_macro": mean(aucs(chances, truth)), "auc_macro_by_patient": mean(aucs(*cases))}
     if multi_label:
         picked = (chances >= 0.5).astype(int)
-        balanced = [float(balanced_accuracy_score(truth[:, k], picked[:, k])) for k in both(truth)]
-        return found | {
-            "balanced_accuracy": mean(balanced),
-            "accuracy": float((picked == truth).all(1).mean()),
-            "f1_macro": float(f1_score(truth, picked, average="macro", zero_division=0)),
-        }
-    picked, right = chances.argmax(1), labels.astype(int)
-    recalls = [float((picked[right == k] == k).mean()) for k in range(chances.shape[1]) if (right == k).any()]
+        balanced = [balanced_accuracy_score(*pair) for pair in zip(truth.T, picked.T, strict=True) if both(pair[0])]
+    else:
+        picked = one_hot(chances.argmax(1), chances.shape[1], False)
+        balanced = [hit[true == 1].mean() for true, hit in zip(truth.T, picked.T, strict=True) if true.any()]
+    # Of one label, a class that is neither there nor found does not count; of several it counts as missed.
+    classes = [k for k in range(truth.shape[1]) if multi_label or truth[:, k].any() or picked[:, k].any()]
     return found | {
-        "balanced_accuracy": mean(recalls),
-        "accuracy": float((picked == right).mean()),
-        "f1_macro": float(f1_score(right, picked, average="macro", zero_division=0)),
+        "balanced_accuracy": mean(balanced),
+        "accuracy": float((picked == truth).all(1).mean()),
+        "f1_macro": float(f1_score(truth[:, classes], picked[:, classes], average="macro", zero_division=0)),
     }
 
 
@@ -60,26 +58,26 @@ def by_patient(chances: np.ndarray, truth: np.ndarray, patients: Sequence[str]) 
     )
 
 
-def both(truth: np.ndarray) -> list[int]:
-    """Classes that are present and absent."""
-    return [k for k in range(truth.shape[1]) if 0 < truth[:, k].sum() < len(truth)]
+def both(labels: np.ndarray) -> bool:
+    """Whether a class is present and absent."""
+    return bool(0 < labels.sum() < len(labels))
 
 
-def aucs(chances: np.ndarray, truth: np.ndarray) -> list[float]:
-    return [float(roc_auc_score(truth[:, k], chances[:, k])) for k in both(truth)]
-
-
-def auc_by_class(logits: np.ndarray, labels: np.ndarray, multi_label: bool) -> list[float | None]:
-    """One against the rest, None where a class is present or absent throughout."""
-    chances = probabilities(logits, multi_label)
-    truth = one_hot(labels, chances.shape[1], multi_label)
+def aucs(chances: np.ndarray, truth: np.ndarray) -> list[float | None]:
+    """Of each class against the rest, None where it is present or absent throughout."""
     return [
-        float(roc_auc_score(truth[:, k], chances[:, k])) if k in both(truth) else None for k in range(chances.shape[1])
+        float(roc_auc_score(truth[:, k], chances[:, k])) if both(truth[:, k]) else None for k in range(truth.shape[1])
     ]
 
 
-def mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
+def auc_by_class(logits: np.ndarray, labels: np.ndarray, multi_label: bool) -> list[float | None]:
+    chances = probabilities(logits, multi_label)
+    return aucs(chances, one_hot(labels, chances.shape[1], multi_label))
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def class_weights(targets: np.ndarray, multi_label: bool) -> list[float]:

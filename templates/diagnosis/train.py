@@ -1,4 +1,4 @@
-"""Train a classifier: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out in seconds.
+"""Train a classifier: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out.
 
 Reads train_index.jsonl and label_map.json, images below $M3_DATA. Leaves progress.jsonl, tiers.json, metrics.json
 (validation only), checkpoints/ and package/ in the working directory. A second call with the same configuration, data
@@ -6,7 +6,6 @@ and code goes on from the newest intact checkpoint. Exit codes: 0 done, 1 the tr
 code are wrong (all problems are listed), 143 stopped by SIGTERM with a checkpoint saved.
 """
 
-import argparse
 import math
 import os
 import signal
@@ -32,17 +31,14 @@ from metrics import auc_by_class, class_weights, scores
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import set_seed
 
-from shared.training import callbacks, checkpoints, checks, ranks
+from shared.training import callbacks, checkpoints, checks, program, ranks
 from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
 from shared.training.cache import ArrayCache
 from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
-from shared.training.index import labels_of, read_index
 from shared.training.launch import launch, wanted_processes
 from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
-from shared.training.program import exit_code
-from shared.training.progress import ProgressFile
 from shared.training.saved import Best, save_weights
 from shared.training.tiers import climb
 
@@ -51,20 +47,14 @@ CHECKPOINTS = Path("checkpoints")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--config", default="config.yaml")
-    parser.add_argument("--smoke", nargs="?", const="3d", choices=[*smoke.MODES, "all"], help="try-out on tiny data")
-    given = parser.parse_args()
-    if given.smoke:
-        return exit_code(lambda: smoke.run(given.smoke, lambda: train(settings.load("config.yaml"))))
-    return exit_code(lambda: train(settings.load(given.config)))
+    return program.main(__doc__, settings.load, train, smoke.MODES, smoke.settings, smoke.row)
 
 
 def train(config: Any) -> int:
     begin = time.monotonic()
 
     # What can be said without opening an image. A predict.py that could not be packaged is no use after hours either.
-    rows = read_index(config.index)
+    rows = checks.read_index(config.index)
     problems = checks.split_problems(rows, config.index) + checks.label_problems(rows, data.label_names(config))
     if not data.data_root(config).is_dir():
         problems.append(checks.Problem("data_root", f"{data.data_root(config)} is no folder; set data_root or M3_DATA"))
@@ -115,11 +105,8 @@ def train(config: Any) -> int:
     left = TimeBudget(config.training.train_seconds, begin, attempt.seconds).remaining()
     smaller = "preprocess.input_shape, or model.width"
     climbed = ranks.by_first(
-        lambda: climb(
-            network, train_set.__getitem__, len(train_set), config.training, device, smaller=smaller, seconds=left,
-            prepare=augmented,
-        )
-    )  # fmt: skip
+        lambda: climb(network, train_set, config.training, device, smaller=smaller, seconds=left, prepare=augmented)
+    )
     wanted = climbed.wanted
 
     # Time: an evaluation has no backward pass, about a third of the work; three are kept for after the loop.
@@ -138,12 +125,10 @@ def train(config: Any) -> int:
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
 
-    # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
+    # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
     patients = [str(row["patient"]) for row in val_set.rows]
     best = Best(CHECKPOINTS / "best")
-    keeping = callbacks.KeepBest(best, wanted.metric, wanted.patience)
-    stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
-    reporting = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
+    watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt)
     trainer = ClassifierTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS),
@@ -154,7 +139,7 @@ def train(config: Any) -> int:
             name: math.nan if value is None else value
             for name, value in scores(found.predictions, found.label_ids, several, patients).items()
         },
-        callbacks=[reporting, keeping, stopwatch, callbacks.OneModel()],
+        callbacks=[watch],
         augmented=augmented,
         average=average,
         sampler=data.Balanced(hot, wanted.seed) if balanced else None,
@@ -168,7 +153,7 @@ def train(config: Any) -> int:
 
     # The averaged weights are one more candidate; `best` keeps them where they are better.
     if average.n_averaged:
-        trainer.remove_callback(reporting)
+        watch.quiet = True
         network.load_state_dict(average.module.state_dict())
         ranks.share_buffers(network)
         trainer.evaluate()
@@ -187,7 +172,7 @@ def train(config: Any) -> int:
     by_class = auc_by_class(found.predictions, found.label_ids, several)
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
     for row in rows:
-        counts[row["split"]].update(labels_of(row))
+        counts[row["split"]].update(checks.labels_of(row))
     how = config.preprocess
     one = "scan: a NIfTI, DICOM, a folder of slices" if len(how.input_shape) == 3 else "image: a PNG, JPG, DICOM"
     beside = f", or a folder with up to {how.views} of them" if how.views > 1 else ""

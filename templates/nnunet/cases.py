@@ -9,22 +9,21 @@ import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from config import Config, Nnunet
-from plan import DATASET, configuration_of, known_json, load_note, plan, plans_file, preprocess
+from plan import DATASET, configuration_of, plan, plans_file, preprocess
 
 from shared.imaging.units import looks_like_hu
 from shared.imaging.volume import BadImage, Image
 from shared.imaging.write import write_nifti, write_png
 from shared.training import masks
 from shared.training.checkpoints import fingerprint
-from shared.training.checks import DataProblems, Problem, refuse
-from shared.training.progress import write_json
+from shared.training.checks import DataProblems, Problem, read_all, refuse
+from shared.training.progress import read_json, write_json
 
 HERE = Path(__file__).resolve().parent
 PLANS = Path("plans.json")
@@ -59,7 +58,7 @@ def prepare(config: Config, rows: Sequence[Row], cache: Path, device: str, plans
     code = [HERE / "cases.py", HERE / "plan.py"]
     mark = fingerprint([settings, device, data_mark(rows, values, data)], code)
     note = cache / "prepared.json"
-    known = load_note(note)
+    known = read_json(note)
     edited = edited_plans(plans_at, known)
     if known.get("mark") != mark:
         note.unlink(missing_ok=True)
@@ -68,7 +67,7 @@ def prepare(config: Config, rows: Sequence[Row], cache: Path, device: str, plans
             (cache / kind).mkdir(parents=True)
         counts = convert(config, rows, values, data, cache)
         made = plan(how, cache, device)
-        dataset = known_json(cache / "raw" / DATASET / "dataset.json")
+        dataset = read_json(cache / "raw" / DATASET / "dataset.json")
         dataset.pop("dataset")  # files; all that follows goes by the preprocessed ones
         known = {"mark": mark, "made": made, "dataset": dataset, "counts": counts}
     plans = edited or known["made"]
@@ -90,12 +89,8 @@ def edited_plans(path: Path, known: Mapping[str, Any]) -> dict[str, Any] | None:
     """The plan of a person or an agent; None where there is none but nnU-Net's. Raises DataProblems."""
     if not path.exists():
         return None
-    try:
-        found = known_json(path)
-        whole = bool(found["configurations"])
-    except (ValueError, KeyError, TypeError):
-        whole = False
-    if not whole:
+    found = read_json(path)
+    if not found.get("configurations"):
         raise DataProblems([Problem(str(path), "is no plan of nnU-Net's; remove it to have it made anew")])
     return None if found == known.get("made") else found
 
@@ -106,8 +101,7 @@ def data_mark(rows: Sequence[Row], values: Mapping[str, int], data: Path) -> lis
     for row in rows:
         files = [data / str(file) for file in (*row["files"], row["target"])]
         sizes.append([file.stat().st_size if file.is_file() else -1 for file in files])
-    kept = [[row["sample_id"], row["patient"], row["split"], row["files"], row["target"]] for row in rows]
-    return [kept, sizes, list(values.items())]
+    return [list(rows), sizes, list(values.items())]
 
 
 @dataclass(frozen=True)
@@ -130,19 +124,13 @@ def convert(
     for folder in (raw / "imagesTr", raw / "labelsTr"):
         folder.mkdir(parents=True)
 
-    def one(row: Row) -> Written | Problem:
-        try:
-            return write_case(row, data, raw, values)
-        except (BadImage, OSError) as error:
-            return Problem(str(row["sample_id"]), str(error))
+    written: dict[str, Written] = {}
 
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
-    try:
-        made = list(pool.map(one, rows))
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # a signal does not wait for all images
-    refuse([found for found in made if isinstance(found, Problem)])
-    good = [found for found in made if isinstance(found, Written)]
+    def write(row: Row) -> None:
+        written[str(row["sample_id"])] = write_case(row, data, raw, values)
+
+    refuse(read_all(rows, write, len(os.sched_getaffinity(0))))
+    good = [written[str(row["sample_id"])] for row in rows]
     counts: dict[str, dict[str, int]] = {"train": {}, "val": {}}
     for row, found in zip(rows, good, strict=True):
         for number, name in enumerate(values, 1):
@@ -235,9 +223,3 @@ def write_splits(rows: Sequence[Row], cache: Path) -> None:
     """The one fold that there is: ours, never one of nnU-Net's random ones."""
     parts = {split: sorted(case_name(row) for row in rows if row["split"] == split) for split in ("train", "val")}
     write_json(cache / "preprocessed" / DATASET / "splits_final.json", [parts])
-
-
-def largest_image(rows: Sequence[Row], data: Path) -> int:
-    """Bytes on disk of the largest sample's files."""
-    files = [[data / str(file) for file in row["files"]] for row in rows]
-    return max(sum(path.stat().st_size for path in paths if path.is_file()) for paths in files)

@@ -26,12 +26,9 @@ class Nnunet(Section):
     features: Annotated[int, Field(ge=4)] | Literal["auto"] = "auto"
     """Channels of the first stage. auto: 32 on a GPU, 8 on a CPU."""
     epochs: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """Upper bound. auto: as many as fit into the time, 1000 without a bound."""
-    patience: int = Field(default=0, ge=0)
-    """Epochs without a better Dice of patches (smoothed) after which training ends; 0 is never: the rate falls by plan,
-    and an early end leaves it high."""
+    """Upper bound, as is the time. auto: 1000."""
     iterations: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """Batches an epoch. auto: so that there are some twenty epochs, at most 250."""
+    """Batches an epoch. auto: at most 250, and as many as a twentieth of the time has."""
     learning_rate: float = Field(default=0.01, gt=0)
     """At the start; it falls to zero by the end of the time or of the epochs, whichever comes first."""
     mirror: Literal["auto", "all", "none"] = "auto"
@@ -41,11 +38,9 @@ class Nnunet(Section):
     save_seconds: float = Field(default=15, ge=0)
     """At most one checkpoint in this time, always after a whole epoch."""
     processes: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """That preprocess. auto: by cores and memory, one on fewer than four cores."""
+    """That preprocess. auto: one for every four cores."""
     workers: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
     """Processes that augment. auto: none on fewer than eight cores."""
-    start_over: bool = False
-    """Where checkpoints of another configuration or data lie: true sets them aside and begins anew; false refuses."""
 
 
 class Training(Section):

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import cases
+import plan
 import torch
 import train
 from config import Config
 
 from shared.training import masks
-from shared.training.budget import TimeBudget
 from shared.training.checkpoints import Attempt
 
 PLANNED = {"train": 4, "val": 2}
@@ -71,13 +71,12 @@ def tried(settings: str) -> Any:
     folder = Path(tempfile.mkdtemp(prefix="nnunet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    train.set_up(config, chosen, folder)
+    plan.set_environment(config.nnunet, folder)
     plans = folder / "plans.json"
     if cases.PLANS.exists():
         shutil.copy(cases.PLANS, plans)
     prepared = cases.prepare(config, chosen, folder, device, plans)
-    budget = TimeBudget(None, 0.0)
-    trainer = train.build_trainer(config, prepared, list(values), device, budget, Attempt(1, 0.0), folder)
+    trainer = train.build_trainer(config, prepared, device, Attempt(1, 0.0), folder)
     trainer.dataloader_train, trainer.dataloader_val = trainer.get_dataloaders()
     return trainer
 

@@ -1,7 +1,7 @@
 """What a training hands over: Dice on the validation part through the code of the package, package/, metrics.json."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +12,51 @@ from predict import Engine
 
 from shared.training import masks
 from shared.training.checkpoints import Attempt
-from shared.training.dice import score_case, summary
+from shared.training.dice import CaseScore, score_case, summary
 from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
+
+
+def packaged(config: Config, prepared: Prepared, trainer: Any) -> dict[str, Any]:
+    """The package's config.json, by which `predict.Engine` is made."""
+    mirrored = config.nnunet.mirrored_prediction
+    if mirrored == "auto":
+        mirrored = trainer.device.type == "cuda"
+    return {
+        "task": config.task,
+        "score_map": config.score_map,
+        "label_values": masks.label_values(config),
+        "configuration": prepared.configuration,
+        "mirror_axes": list(trainer.inference_allowed_mirroring_axes or ()) if mirrored else [],
+        "dataset": prepared.dataset,
+        "plans": prepared.plans,
+    }
+
+
+def measured(config: Config, prepared: Prepared, trainer: Any, rows: Sequence[masks.Row]) -> list[CaseScore]:
+    """Dice of each row's image on its own grid, through the code of the package."""
+    values = masks.label_values(config)
+    how = packaged(config, prepared, trainer)
+    engine = Engine(how, lambda network: network.load_state_dict(trainer.weights()), trainer.device.type)
+    scores = []
+    for row in rows:
+        image, truth = masks.load_case(row, masks.data_root(config), values)
+        scores.append(score_case(engine.segment(image, False)[0], truth, len(values)))
+    return scores
 
 
 def deliver(
     config: Config,
     prepared: Prepared,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[masks.Row],
     trainer: Any,
+    scores: Sequence[CaseScore],
     attempt: Attempt,
     begin: float,
 ) -> None:
-    """`begin` (time.monotonic) is when this attempt did. What the card says of network, loss and augmentation, the
-    objects that ran say themselves."""
-    values, device = masks.label_values(config), trainer.device
-    packaged = {
-        "task": config.task,
-        "score_map": config.score_map,
-        "label_values": values,
-        "configuration": prepared.configuration,
-        "mirror_axes": list(trainer.inference_allowed_mirroring_axes or ()) if trainer.job.predict_mirrored else [],
-        "dataset": prepared.dataset,
-        "plans": prepared.plans,
-    }
-    engine = Engine(packaged, lambda network: network.load_state_dict(trainer.weights()), device.type)
-    scores = []
-    for row in rows:
-        if row["split"] == "val":
-            image, truth = masks.load_case(row, masks.data_root(config), values)
-            scores.append(score_case(engine.segment(image, False)[0], truth, len(values)))
+    """`scores` are those of the validation images; `begin` (time.monotonic) is when this attempt did. What the card
+    says of network, loss and augmentation, the objects that ran say themselves."""
+    values = masks.label_values(config)
     how, channels = trainer.configuration_manager, len(prepared.dataset["channel_names"])
     spacing = " x ".join(f"{size:g}" for size in how.spacing)
     facts = PackageFacts(
@@ -65,7 +79,7 @@ def deliver(
         parameters=sum(weight.numel() for weight in trainer.network.parameters()),
         epochs=trainer.current_epoch,
         seconds=time.monotonic() - begin + attempt.seconds,
-        device=device_name(device),
+        device=device_name(trainer.device),
         output="segmentation",
         limits=("The weights are those of the last epoch.", *masks.limits(prepared.counts, values)),
     )
@@ -74,7 +88,7 @@ def deliver(
         predict=Path(__file__).with_name("predict.py"),
         imports=["dynamic_network_architectures"],  # which nnU-Net builds by name
         save_weights=lambda path: safetensors.torch.save_model(trainer.network, str(path)),
-        config=packaged,
+        config=packaged(config, prepared, trainer),
         facts=facts,
     )
     samples = {split: sum(row["split"] == split for row in rows) for split in ("train", "val")}

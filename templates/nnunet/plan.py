@@ -1,8 +1,6 @@
 """nnU-Net's fingerprint, plans and preprocessing, bounded for the machine."""
 
-import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from multiprocessing.pool import ThreadPool
@@ -14,6 +12,8 @@ import numpy as np
 from config import Nnunet
 
 from shared.training.checks import DataProblems, Problem, TrainingFailed
+from shared.training.machine import workers
+from shared.training.progress import read_json
 
 DATASET = "Dataset001_structures"
 PLANS = "nnUNetPlans"
@@ -21,15 +21,17 @@ PROCESSES, WORKERS = "nnUNet_def_n_proc", "nnUNet_n_proc_DA"
 """Environment variables: processes that preprocess, processes that augment."""
 VOXELS = 2e6
 """Of structures, for their intensities. nnU-Net's 100 million take 13 s and half a GB for the same percentiles."""
-MB = 2**20
 
 
-def set_environment(cache: Path, processes: int, workers: int) -> None:
+def set_environment(how: Nnunet, cache: Path) -> None:
     """nnU-Net looks these up when it is imported and while it runs; nothing outside `cache` is written."""
     for kind in ("raw", "preprocessed", "results"):
         (cache / kind).mkdir(parents=True, exist_ok=True)
         os.environ[f"nnUNet_{kind}"] = str((cache / kind).resolve())
-    os.environ.update({PROCESSES: str(processes), WORKERS: str(workers)})
+    # A process that preprocesses holds its libraries and some ten times an image: not one for every core.
+    cores = len(os.sched_getaffinity(0))
+    processes = max(1, min(8, cores // 4)) if how.processes == "auto" else how.processes
+    os.environ.update({PROCESSES: str(processes), WORKERS: str(workers(how))})
     os.environ.update({"nnUNet_wandb_enabled": "0", "nnUNet_compile": "f"})  # compiling takes minutes
     os.environ.setdefault("MPLCONFIGDIR", str((cache / "matplotlib").resolve()))
 
@@ -37,7 +39,7 @@ def set_environment(cache: Path, processes: int, workers: int) -> None:
 def plan(how: Nnunet, cache: Path, device: str) -> dict[str, Any]:
     """nnU-Net's fingerprint and plans, bounded for the machine."""
     processes = int(os.environ[PROCESSES])
-    workers = os.environ[WORKERS]
+    drawing = os.environ[WORKERS]
     os.environ[WORKERS] = "1"  # the planner sets that many threads and does not bear zero
     try:
         with quietly(cache), in_process(processes):
@@ -51,13 +53,13 @@ def plan(how: Nnunet, cache: Path, device: str) -> dict[str, Any]:
             extractor.num_foreground_voxels_for_intensitystats = VOXELS
             extractor.run(overwrite_existing=True)
             planner = ExperimentPlanner(DATASET, memory_target(how, device), plans_name=PLANS)
-            planner.UNet_base_num_features = features(how, device)
+            planner.UNet_base_num_features = how.features if how.features != "auto" else 8 if device == "cpu" else 32
             # There is no cascade here, and looking for one costs minutes where patches are small.
             planner.lowres_creation_threshold = 0
             planner.plan_experiment()
     finally:
-        os.environ[WORKERS] = workers
-    return known_json(plans_file(cache))
+        os.environ[WORKERS] = drawing
+    return read_json(plans_file(cache))
 
 
 def plans_file(cache: Path) -> Path:
@@ -83,12 +85,6 @@ def memory_target(how: Nnunet, device: str) -> float:
     import torch
 
     return float(np.clip(torch.cuda.get_device_properties(0).total_memory / 2**30 - 2.5, 1, 8))
-
-
-def features(how: Nnunet, device: str) -> int:
-    if how.features != "auto":
-        return int(how.features)
-    return 8 if device == "cpu" else 32
 
 
 def preprocess(plans: dict[str, Any], configuration: str, cache: Path) -> None:
@@ -135,51 +131,6 @@ def dead_workers() -> Iterator[None]:
         if "background worker" not in str(error):
             raise
         raise TrainingFailed(
-            f"a process of nnU-Net died, most likely for lack of memory ({free_memory() // MB} MB are free) "
-            f"or of room in /dev/shm ({free_shm() // MB} MB)\n"
+            "a process of nnU-Net died, most likely for lack of memory or of room in /dev/shm\n"
             "set nnunet.processes to 1 and nnunet.workers to 0, or train on a machine with more memory"
         ) from error
-
-
-def auto_processes(how: Nnunet, largest: int) -> int:
-    """By cores, and by memory: a process holds its libraries and some ten times the largest image (bytes)."""
-    if how.processes != "auto":
-        return int(how.processes)
-    cores = len(os.sched_getaffinity(0))
-    if cores < 4:
-        return 1
-    # Compressed volumes grow about threefold, and to float32.
-    return max(1, min(cores // 2, 8, int(free_memory() / 2 / (600 * MB + 60 * largest))))
-
-
-def auto_workers(how: Nnunet) -> int:
-    """None on few cores or where /dev/shm is too small to pass batches through."""
-    if how.workers != "auto":
-        return int(how.workers)
-    cores = len(os.sched_getaffinity(0))
-    return 0 if cores < 8 or free_shm() < 2048 * MB else min(12, cores // 2)
-
-
-def free_memory() -> int:
-    """Bytes."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
-def free_shm() -> int:
-    return shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else 0
-
-
-def load_note(path: Path) -> dict[str, Any]:
-    """A JSON object, empty where there is none or a torn one."""
-    try:
-        return known_json(path)
-    except (OSError, ValueError):
-        return {}
-
-
-def known_json(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found

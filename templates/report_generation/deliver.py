@@ -75,7 +75,7 @@ def deliver(
     write_package(
         Path("package"),
         predict=Path(__file__).with_name("predict.py"),
-        code=[tokenizer],
+        files=[tokenizer],
         save_weights=lambda path: save_weights(network, path),
         config={"task": facts.task, **kept},
         facts=facts,

@@ -54,10 +54,7 @@ class ReportModel(nn.Module):
             before[:, 1:] = before[:, 1:].masked_fill(hidden[:, 1:], self.special.unknown)
         # Nothing is masked: what stands past the end is seen by nothing before it, and has no loss.
         answer = self.decoder(
-            input_ids=before,
-            encoder_hidden_states=memory,
-            encoder_attention_mask=mask,
-            use_cache=False,
+            input_ids=before, encoder_hidden_states=memory, encoder_attention_mask=mask, use_cache=False
         )
         known = self.telling >= 0
         loss = self.loss(answer.logits, labels, found, self.present(labels), known)

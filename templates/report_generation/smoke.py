@@ -1,16 +1,8 @@
 """The try-out of this template: its configuration and its cases (shared/training/smoke.py)."""
 
-from collections.abc import Callable
 from typing import Any
 
-from shared.training import smoke
-
 MODES = ("2d", "3d")
-
-
-def run(mode: str, train: Callable[[], int]) -> int:
-    """`train()` trains in the working directory, by its config.yaml. -> exit code"""
-    return smoke.run(MODES if mode == "all" else (mode,), train, settings, row)
 
 
 def settings(mode: str) -> dict[str, Any]:
@@ -18,7 +10,7 @@ def settings(mode: str) -> dict[str, Any]:
         "preprocess": {"input_shape": [8, 24, 24] if mode == "3d" else [32, 32]},
         "model": {"width": 8, "hidden": 32},
         "generation": {"beams": 2},
-        "training": {"epochs": 2, "patience": 0, "save_seconds": 0},
+        "training": {"epochs": 2, "train_seconds": 60, "patience": 0, "save_seconds": 0},
     }
 
 

@@ -1,4 +1,4 @@
-"""Train a report writer: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out in seconds.
+"""Train a report writer: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out.
 
 Reads train_index.jsonl, whose targets are the reports, and images below $M3_DATA. Leaves progress.jsonl, tiers.json,
 metrics.json and val_reports.json (validation only), checkpoints/ and package/ in the working directory. A second call
@@ -7,7 +7,6 @@ training failed, 2 configuration, data or code are wrong (all problems are liste
 checkpoint saved.
 """
 
-import argparse
 import math
 import os
 import signal
@@ -37,17 +36,14 @@ from transformers import TrainerCallback, set_seed
 from words import plain
 from writing import GREEDY, costs, write_all
 
-from shared.training import callbacks, checkpoints, checks, ranks
+from shared.training import callbacks, checkpoints, checks, program, ranks
 from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
 from shared.training.cache import ArrayCache
 from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
-from shared.training.index import read_index
 from shared.training.launch import launch, wanted_processes
 from shared.training.machine import device_name
 from shared.training.package import described
-from shared.training.program import exit_code
-from shared.training.progress import ProgressFile
 from shared.training.saved import Best
 from shared.training.tiers import climb
 
@@ -58,20 +54,14 @@ EVALUATED = 9
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--config", default="config.yaml")
-    parser.add_argument("--smoke", nargs="?", const="2d", choices=[*smoke.MODES, "all"], help="try-out on tiny data")
-    given = parser.parse_args()
-    if given.smoke:
-        return exit_code(lambda: smoke.run(given.smoke, lambda: train(settings.load("config.yaml"))))
-    return exit_code(lambda: train(settings.load(given.config)))
+    return program.main(__doc__, settings.load, train, smoke.MODES, smoke.settings, smoke.row)
 
 
 def train(config: Any) -> int:
     begin = time.monotonic()
 
     # What can be said without opening an image. A predict.py that could not be packaged is no use after hours either.
-    rows = read_index(config.index)
+    rows = checks.read_index(config.index)
     problems = checks.split_problems(rows, config.index) + report_problems(rows)
     if not data.data_root(config).is_dir():
         problems.append(checks.Problem("data_root", f"{data.data_root(config)} is no folder; set data_root or M3_DATA"))
@@ -119,11 +109,8 @@ def train(config: Any) -> int:
     left = TimeBudget(config.training.train_seconds, begin, attempt.seconds).remaining()
     smaller = "preprocess.input_shape, or model.width"
     climbed = ranks.by_first(
-        lambda: climb(
-            network, train_set.__getitem__, len(train_set), config.training, device, smaller=smaller, seconds=left,
-            prepare=augmented,
-        )
-    )  # fmt: skip
+        lambda: climb(network, train_set, config.training, device, smaller=smaller, seconds=left, prepare=augmented)
+    )
     wanted = climbed.wanted
 
     # Time: reports take long to write, so they are not judged after every epoch, and for a tenth of the time at most.
@@ -143,25 +130,21 @@ def train(config: Any) -> int:
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
 
-    # The loop is Transformers' Trainer; the callbacks know time, progress and the best weights.
+    # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
     best = Best(CHECKPOINTS / "best")
-    keeping = callbacks.KeepBest(best, wanted.metric, wanted.patience)
-    stopwatch = callbacks.Stopwatch(budget, wanted.save_seconds, CHECKPOINTS, attempt)
-    reporting = callbacks.ProgressCallback(ProgressFile(Path("progress.jsonl")), wanted.metric, budget)
+    watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt)
     trainer = ReportTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS, eval_strategy="no"),  # EveryEpochs asks for evaluations
         train_dataset=train_set,
         eval_dataset=val_set,
         optimizers=(optimizer, schedule),
-        callbacks=[
-            reporting, keeping, stopwatch, callbacks.OneModel(), EveryEpochs(every),
-        ],
+        callbacks=[watch, EveryEpochs(every)],
         augmented=augmented,
         average=average,
         length=config.text.max_tokens,
         judged=wanted.judged,
-    )  # fmt: skip
+    )
     with budget.listening():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if budget.asked:
@@ -171,7 +154,7 @@ def train(config: Any) -> int:
 
     # The averaged weights are one more candidate; `best` keeps them where they are better.
     if average.n_averaged:
-        trainer.remove_callback(reporting)
+        watch.quiet = True
         network.load_state_dict(average.module.state_dict())
         ranks.share_buffers(network)
         trainer.evaluate()

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from config import Config
-from data import Patches, prepare
+from data import prepare
+from patches import Patches
 from survey import resolve
 
 from shared.imaging.volume import to_dhw

@@ -1,4 +1,4 @@
-"""Images as the network sees them, and the patches that it is trained on.
+"""Images as the network sees them.
 
 predict.py imports this file, too, so that training and use cannot differ: of `shared` it may import `shared.imaging`
 alone. Arrays are (C, D, H, W): volumes are turned to the nearest RAS+ axes, (D, H, W) = (inferior to superior,
@@ -6,25 +6,13 @@ posterior to anterior, left to right); a picture has D = 1. Spacing is in mm in 
 `preprocess` of the configuration, settled.
 """
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
+from shared.imaging.resample import resized
 from shared.imaging.volume import Image, fitted, size_dhw, spacing_dhw, to_dhw
-
-SIDES = {"left", "right", "l", "r", "lt", "rt", "links", "rechts"}
-REMEMBERED = 4096
-"""Voxels of a structure, or of one connected piece of it, that patches are centred on."""
-
-Places = list[list[np.ndarray]]
-"""For each structure that an image has, groups of flat voxel numbers: one of all, or one for each connected piece."""
-
-
-# From an image to what the network sees.
 
 
 def prepare(image: Image, how: Any) -> np.ndarray:
@@ -32,7 +20,7 @@ def prepare(image: Image, how: Any) -> np.ndarray:
     image = fitted(image, how.channels or image.array.shape[-1])
     size = working_size(size_dhw(image), spacing_dhw(image), how)
     channels = np.moveaxis(image.array, -1, 0)
-    return np.stack([normalise(resize(to_dhw(channel, image), size), how) for channel in channels])
+    return np.stack([normalise(resized(to_dhw(channel, image), size), how) for channel in channels])
 
 
 def working_size(size: Sequence[int], spacing: Sequence[float], how: Any) -> tuple[int, int, int]:
@@ -53,24 +41,6 @@ def normalise(volume: np.ndarray, how: Any) -> np.ndarray:
     # A constant image becomes zeros, never a division by zero.
     scaled = (volume - mean) / spread if spread > 1e-6 * max(1.0, abs(mean)) else volume * 0
     return np.clip(scaled, -5, 5).astype(np.float32)
-
-
-def resize(volume: np.ndarray, size: Sequence[int]) -> np.ndarray:
-    """(D, H, W) -> float32 of `size`, linear, with anti-aliasing where it shrinks; a few slices at a time."""
-    depth, height, width = size
-    planes = np.empty((volume.shape[0], height, width), np.float32)
-    for start in range(0, len(planes), 16):
-        piece = torch.from_numpy(np.ascontiguousarray(volume[start : start + 16], dtype=np.float32))
-        if tuple(piece.shape[1:]) != (height, width):
-            piece = F.interpolate(piece[:, None], (height, width), mode="bilinear", antialias=True)[:, 0]
-        planes[start : start + 16] = piece.numpy()
-    if len(planes) == depth:
-        return planes
-    # The slice axis as the rows of one picture: torch anti-aliases only 2D.
-    rows = torch.from_numpy(planes).reshape(1, 1, len(planes), height * width)
-    rows = F.interpolate(rows, (depth, height * width), mode="bilinear", antialias=True)
-    found: np.ndarray = rows.reshape(depth, height, width).numpy()
-    return found
 
 
 def patch_edges(how: Any) -> tuple[int, int, int]:
@@ -97,188 +67,3 @@ def pad(image: np.ndarray, widths: Sequence[tuple[int, int]]) -> np.ndarray:
 def without_depth(image: np.ndarray, how: Any) -> np.ndarray:
     """In 2D (..., 1, H, W) -> (..., H, W)."""
     return image[..., 0, :, :] if how.dimensions == 2 else image
-
-
-# Patches for training.
-
-
-class Patches(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
-    """Item n is a patch of image n, another one each time: {"image": float32 (C, D, H, W) or (C, H, W), "labels": int64
-    without C, class numbers, 0 background}.
-
-    `cases` gives the images: `.rows` (of the index), `.names` (of the structures) and `.load(row)` -> image, class
-    numbers, preprocessed. Validation patches are drawn around structures and not augmented.
-    """
-
-    def __init__(self, cases: Any, config: Any, train: bool) -> None:
-        self.cases, self.config, self.train = cases, config, train
-        self.rows, self.label_names = cases.rows, cases.names
-        self.augment = augmentation(config, self.label_names) if train else None
-        self.known: dict[str, Places] = {}
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
-        row, how = self.rows[number], self.config.preprocess
-        seed = int(torch.randint(2**31, ()))  # torch's state differs by worker and stands in checkpoints
-        sampling = self.config.sampling
-        image, labels = cut(
-            *self.cases.load(row),
-            edges=patch_edges(how),
-            places=self.places(row),
-            foreground=sampling.foreground if self.train else 1.0,
-            balance=sampling.small_lesions,
-            generator=np.random.default_rng(seed),
-        )
-        item = {
-            "image": torch.from_numpy(without_depth(image, how).astype(np.float32)),
-            "labels": torch.from_numpy(without_depth(labels, how)[None].astype(np.float32)),
-        }
-        if self.augment is not None:
-            self.augment.set_random_state(seed=seed)
-            item = self.augment(item)
-        return {"image": item["image"].contiguous(), "labels": item["labels"][0].round().long()}
-
-    def places(self, row: Any, labels: np.ndarray | None = None) -> Places:
-        """Voxels that patches of a row (whose class numbers are `labels`) are drawn around, looked for once."""
-        name = str(row["sample_id"])
-        if name not in self.known:
-            labels = self.cases.load(row)[1] if labels is None else labels
-            find = lesion_places if self.config.sampling.small_lesions else structure_places
-            self.known[name] = find(labels)
-        return self.known[name]
-
-
-class Turns(torch.utils.data.Sampler[int]):
-    """The numbers of the images that an epoch's patches are drawn from, shuffled; process `rank` of `count` has its
-    part of them. Set `epoch` before each."""
-
-    def __init__(self, data: Patches, seed: int, rank: int = 0, count: int = 1) -> None:
-        self.data, self.seed, self.rank, self.count, self.epoch = data, seed, rank, count, 0
-        self.length = -(-len(self.whole()) // count)
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __iter__(self) -> Iterator[int]:
-        order = self.whole()
-        mine = [*order, *order[: -len(order) % self.count]][self.rank :: self.count]
-        return iter(mine)
-
-    def whole(self) -> list[int]:
-        """Each image `patches_per_image` times; those without a structure take turns in what `empty_images` leaves."""
-        sampling, generator = self.data.config.sampling, np.random.default_rng([self.seed, self.epoch])
-        empty = [number for number, row in enumerate(self.data.rows) if not self.data.places(row)]
-        if sampling.empty_images is None or len(empty) == len(self.data):
-            empty = []
-        order = sorted(set(range(len(self.data))) - set(empty)) * sampling.patches_per_image
-        if empty:
-            share = sampling.empty_images
-            most = min(len(empty) * sampling.patches_per_image, round(len(order) * share / (1 - share)))
-            order += generator.permutation(empty * sampling.patches_per_image)[:most].tolist()
-        return [int(number) for number in generator.permutation(order)]
-
-
-def structure_places(labels: np.ndarray) -> Places:
-    """Class numbers (D, H, W) -> one group for each structure."""
-    present = np.flatnonzero(np.bincount(labels.ravel())[1:]) + 1
-    return [[thin(np.flatnonzero(labels == number))] for number in present]
-
-
-def lesion_places(labels: np.ndarray) -> Places:
-    """Class numbers (D, H, W) -> for each structure, a group for each connected piece."""
-    from scipy.ndimage import find_objects, label
-
-    found = []
-    for number in np.flatnonzero(np.bincount(labels.ravel())[1:]) + 1:
-        pieces, _ = label(labels == number, np.ones((3, 3, 3)))
-        groups = []
-        for one, box in enumerate(find_objects(pieces), 1):
-            places = np.argwhere(pieces[box] == one) + [side.start for side in box]
-            groups.append(thin(np.ravel_multi_index(tuple(places.T), labels.shape)))
-        found.append(groups)
-    return found
-
-
-def thin(numbers: np.ndarray) -> np.ndarray:
-    """At most REMEMBERED of them, evenly."""
-    return numbers[:: -(-len(numbers) // REMEMBERED)].astype(np.int64)
-
-
-def cut(
-    image: np.ndarray,
-    labels: np.ndarray,
-    edges: Sequence[int],
-    places: Places,
-    foreground: float,
-    balance: float,
-    generator: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    """A patch of image (C, D, H, W) and class numbers (D, H, W), padded where the image is smaller.
-
-    By the share `foreground` it holds a voxel of one of `places`: the structure is drawn first, each alike, then a
-    group by its voxels to the power of 1 - `balance` (0: by size, 1: each alike), then the voxel.
-    """
-    shape, widths = labels.shape, margins(labels.shape, edges)
-    if any(before or after for before, after in widths):
-        image, labels = pad(image, widths), np.pad(labels, widths)
-    room = [size - edge for size, edge in zip(labels.shape, edges, strict=True)]
-    start = [int(generator.integers(0, free + 1)) for free in room]
-    if any(room) and places and generator.random() < foreground:
-        groups = places[int(generator.integers(len(places)))]
-        weights = np.array([len(group) for group in groups]) ** (1.0 - balance)
-        group = groups[int(generator.choice(len(groups), p=weights / weights.sum()))]
-        middle = np.unravel_index(int(generator.choice(group)), shape)
-        # Anywhere in the middle half of the patch, so that structures are not always seen from within.
-        start = [
-            int(np.clip(at + before - edge // 2 + generator.integers(-(edge // 4), edge // 4 + 1), 0, free))
-            for at, (before, _), edge, free in zip(middle, widths, edges, room, strict=True)
-        ]
-    window = tuple(slice(begin, begin + edge) for begin, edge in zip(start, edges, strict=True))
-    return image[(slice(None), *window)], labels[window]
-
-
-def augmentation(config: Any, names: Sequence[str]) -> Any:
-    """MONAI transforms of {"image", "labels"}, both channel first, that leave the anatomy true: mirroring where it
-    does, small turns in the plane of a slice, brightness, noise."""
-    from monai import transforms
-    from monai.data import set_track_meta
-
-    set_track_meta(False)
-    wanted, flat = config.augmentation, config.preprocess.dimensions == 2
-    both, chance = ("image", "labels"), wanted.probability
-    steps: list[Any] = [
-        transforms.RandFlipd(both, prob=0.5, spatial_axis=axis) for axis in flip_axes(wanted, names, flat)
-    ]
-    if wanted.rotate_degrees or wanted.scale:
-        angle, scale = np.deg2rad(wanted.rotate_degrees), wanted.scale
-        steps.append(
-            transforms.RandAffined(
-                both,
-                prob=chance,
-                rotate_range=angle if flat else (angle, 0, 0),
-                scale_range=(scale, scale) if flat else (0, scale, scale),
-                mode=("bilinear", "nearest"),
-                padding_mode="border",
-            )
-        )
-    if wanted.brightness:
-        steps.append(transforms.RandScaleIntensityd("image", factors=wanted.brightness, prob=chance))
-        steps.append(transforms.RandShiftIntensityd("image", offsets=wanted.brightness, prob=chance))
-    if wanted.noise:
-        steps.append(transforms.RandGaussianNoised("image", std=wanted.noise, prob=chance / 2))
-    return transforms.Compose(steps)
-
-
-def sided(names: Sequence[str]) -> bool:
-    """Whether a name speaks of a side."""
-    return any(SIDES & set(re.split(r"[^a-z]+", name.lower())) for name in names)
-
-
-def flip_axes(wanted: Any, names: Sequence[str], flat: bool) -> tuple[int, ...]:
-    """Spatial axes that may be mirrored: of (D, H, W), or of (H, W) where `flat`."""
-    axes = wanted.flip_axes
-    if axes in ("auto", "unsided"):
-        axes = () if sided(names) or (axes == "auto" and len(names) > 2) else ("W",)
-    return tuple("HW".index(axis) if flat else "DHW".index(axis) for axis in axes if axis != "D" or not flat)

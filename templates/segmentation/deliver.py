@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from config import Config
-from data import Patches
+from patches import Patches
 
 from shared.training import masks
 from shared.training.dice import CaseScore, summary

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 import torch
-from data import Patches
+from patches import Patches
 from predict import on_grid, probabilities, segment, without_specks
 
 from shared.imaging.volume import to_dhw
@@ -97,13 +97,11 @@ class Judge:
             chances = probabilities(model, image.astype(np.float32), self.config, self.device)
             found, _ = on_grid(chances, truth.shape)
             voxel = math.prod(self.config.preprocess.spacing)
-            mine.append([score_case(without_specks(found, voxel, least), truth, self.structures) for least in specks])
+            mine.append(
+                [score_case(without_specks(found, voxel, least), truth, len(self.data.label_names)) for least in specks]
+            )
         cases = [one for part in ranks.gathered(mine) for one in part]
         return [[one[number] for one in cases] for number in range(len(specks))]
-
-    @property
-    def structures(self) -> int:
-        return len(self.data.label_names)
 
 
 def on_own_grids(

@@ -12,11 +12,9 @@ Training evaluates by the functions of this file. Of `shared` it may import `sha
 """
 
 import itertools
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 sys.dont_write_bytecode = True
@@ -38,7 +36,7 @@ class Predictor:
         import safetensors.torch
         from model import build
 
-        self.config = json.loads(json.dumps(asked.config), object_hook=lambda found: SimpleNamespace(**found))
+        self.config = asked.settings
         names, values = asked.labels["names"], asked.labels["values"]
         self.head = {"task": self.config.task, "labels": names, "label_values": values}
         self.numbers = np.array([0, *(values[name] for name in names)])

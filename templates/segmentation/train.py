@@ -1,4 +1,4 @@
-"""Train a segmentation: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out in seconds.
+"""Train a segmentation: `python train.py --config config.yaml`, or `python train.py --smoke` for a try-out.
 
 Reads train_index.jsonl and label_map.json, images and masks below $M3_DATA. Leaves progress.jsonl, tiers.json,
 metrics.json (validation only), checkpoints/ and package/ in the working directory. A second call with the same
@@ -6,7 +6,6 @@ configuration, data and code goes on from the newest intact checkpoint. Exit cod
 configuration or data are wrong (all problems are listed), 143 stopped by SIGTERM with a checkpoint saved.
 """
 
-import argparse
 import copy
 import math
 import os
@@ -26,19 +25,18 @@ import model as network_and_loss
 import torch
 from accelerate import Accelerator
 from config import Config, ConfigError, load
-from data import Turns
 from deliver import deliver
 from evaluate import SHARE, Judge, on_own_grids, reserve, seconds_an_image
+from patches import Turns
 from predict import Predictor  # noqa: F401  # what the package opens: a fault in it shows before the training
 
-from shared.training import checkpoints, checks, masks, ranks, saved, smoke
-from shared.training.budget import TimeBudget, tell_estimate
+from shared.training import checkpoints, checks, masks, program, ranks, saved
+from shared.training.budget import Pace, TimeBudget, tell_estimate
 from shared.training.configfile import UNMARKED
 from shared.training.imports import needed
 from shared.training.launch import launch, wanted_processes
 from shared.training.machine import gpu_memory_mb, mixed_precision, workers
 from shared.training.package import described
-from shared.training.program import exit_code
 from shared.training.progress import ProgressFile
 from shared.training.tiers import climb, within_memory
 
@@ -47,19 +45,12 @@ CHECKPOINTS = Path("checkpoints")
 SMALLER = "preprocess.patch_size or patch_voxels, or model.width"
 SMOKE = {
     "model": {"width": 8, "levels": 3},
-    "training": {"epochs": 2, "patience": 0, "save_seconds": 0},
+    "training": {"epochs": 2, "train_seconds": 60, "patience": 0, "save_seconds": 0},
 }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--config", default="config.yaml")
-    parser.add_argument("--smoke", nargs="?", const="all", choices=("3d", "2d", "all"), help="try-out on tiny data")
-    given = parser.parse_args()
-    if given.smoke:
-        modes = ("3d", "2d") if given.smoke == "all" else (given.smoke,)
-        return exit_code(lambda: smoke.run(modes, lambda: train(load("config.yaml")), lambda _: SMOKE))
-    return exit_code(lambda: train(load(given.config)))
+    return program.main(__doc__, load, train, ("3d", "2d"), lambda _: SMOKE)
 
 
 def train(config: Config) -> int:
@@ -97,10 +88,9 @@ def train(config: Config) -> int:
         data, order, left = sets["train"], Turns(sets["train"], config.training.seed).whole(), budget.remaining()
         climbed = ranks.by_first(
             lambda: climb(
-                model, lambda number: data[order[number]], len(order), config.training, device,
-                smaller=SMALLER, seconds=left,
+                model, torch.utils.data.Subset(data, order), config.training, device, smaller=SMALLER, seconds=left
             )
-        )  # fmt: skip
+        )
         config = config.model_copy(update={"training": climbed.wanted})
         budget.agree()
         until = math.inf if seconds is None else begin + seconds
@@ -154,8 +144,8 @@ def loop(
         if ranks.first():
             torch.set_rng_state(state["random"])
     network, optimizer = accelerator.prepare(model, optimizer)
-    progress = ProgressFile(Path("progress.jsonl"))
-    start, kept, looked, made = time.monotonic(), budget.elapsed(), -math.inf, float(first)
+    progress, pace = ProgressFile(Path("progress.jsonl")), Pace(budget, wanted.most_epochs, first)
+    kept, looked, made = budget.elapsed(), -math.inf, float(first)
 
     def save(epoch: int) -> None:
         if ranks.first():
@@ -206,16 +196,11 @@ def loop(
             looked = time.monotonic()
             last = last or 0 < wanted.patience <= judge.best.waited
         if ranks.first():
-            each = (time.monotonic() - start) / max(made - first, 1e-6)
-            whole = min(wanted.most_epochs, made + max(0.0, budget.remaining()) / each)
-            progress.write(
-                step=step, epoch=round(made, 2), epochs=round(whole, 1), loss=mean, **line,
-                eta_seconds=round(max(0.0, (whole - made) * each), 1),
-                gpu_memory_mb=gpu_memory_mb(),
-            )  # fmt: skip
+            paced = pace(made)
+            progress.write(step=step, loss=mean, **paced, **line, gpu_memory_mb=gpu_memory_mb())
             if line:
                 dice = "not defined" if line["metric"] is None else f"{line['metric']:.3f}"
-                print(f"epoch {made:.0f}/{round(whole, 1):g} loss {mean:.4f} dice {dice}", flush=True)
+                print(f"epoch {made:.0f}/{paced['epochs']:g} loss {mean:.4f} dice {dice}", flush=True)
         if budget.elapsed() - kept >= wanted.save_seconds:
             save(epoch + 1)
             kept = budget.elapsed()

@@ -23,7 +23,7 @@ from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
 from shared.contracts.weights import Offered
 from shared.errors import UserError
-from shared.training.failures import DIRECTIONS, Known
+from shared.failures import DIRECTIONS, Known
 from tests.cases import dataset_facts, locked
 
 CONFIG = (TEMPLATES / "diagnosis" / "config.yaml").read_text()
@@ -148,15 +148,14 @@ def told(name: str, cause: str = "something") -> str:
             {"training.batch_size": 8, "model.width": 8},
         ),
         (SEGMENTATION, told("memory"), {"preprocess.patch_voxels": 131072}),
-        (NNUNET, told("gpu_memory"), {"nnunet.memory_gb": 2.0, "nnunet.start_over": True, "nnunet.workers": 0}),
+        (NNUNET, told("gpu_memory"), {"nnunet.memory_gb": 2.0, "nnunet.workers": 0}),
         (CONFIG, told("nan"), {"training.learning_rate": yaml.safe_load(CONFIG)["training"]["learning_rate"] / 5}),
-        (NNUNET, told("nan"), {"nnunet.learning_rate": 0.002, "nnunet.start_over": True}),
+        (NNUNET, told("nan"), {"nnunet.learning_rate": 0.002}),
         (CONFIG, told("shm"), {"training.workers": 0, "training.batch_size": 8}),
         (CONFIG, told("dead_worker"), {"training.workers": 0}),
         (NNUNET, told("dead_worker"), {"nnunet.workers": 0, "nnunet.processes": 1}),
         (CONFIG, told("time"), {"training.train_seconds": 45}),
         (CONFIG, told("batch_of_one"), {"training.batch_size": 9}),
-        (NNUNET, told("stale_preprocessing"), {"nnunet.start_over": True, "training.seed": 5}),
         (CONFIG, "train ended memory, exit code None", {"training.batch_size": 4}),
         (CONFIG, "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", {"training.batch_size": 4}),
     ],

@@ -39,7 +39,7 @@ async def delivered(bus: Bus, store: Store, settings: Settings, folder: Path, ke
     (folder / "made").mkdir(parents=True)
     (folder / "made" / "predict.py").write_text(PREDICT.format(secret="/etc/shadow"))
     write_package(
-        folder / "made" / "package", code=[folder / "made" / "predict.py"], imports=("numpy",), config={}, facts=FACTS,
+        folder / "made" / "package", predict=folder / "made" / "predict.py", imports=("numpy",), config={}, facts=FACTS,
         save_weights=lambda path: path.write_bytes(b"weights"),
     )  # fmt: skip
     (folder / "made" / "package" / PROVENANCE).write_text('{"format": 1, "run_id": "a stranger\'s"}')

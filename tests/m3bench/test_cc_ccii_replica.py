@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from m3bench.cli import app
 from m3bench.datasets.cc_ccii import LABELS, new_scan, render_scan
 from m3bench.replicas import ReplicaError, make
-from shared.training.index import sample_digest
+from shared.training.cache import sample_digest
 from tests.m3bench.opened import is_hidden, readable
 
 

@@ -17,9 +17,9 @@ from shared.bus import Bus
 from shared.contracts.base import new_run_id
 from shared.contracts.data import ViewManifest
 from shared.contracts.training import JobFinished, JobSpec
+from shared.failures import DIRECTIONS
 from shared.settings import Settings
 from shared.store import Store
-from shared.training.failures import DIRECTIONS
 from tests.cases import begun, dataset_facts, locked, prepared
 from tests.runner.jobs import run_jobs, runner_folder, skip_without_sandbox
 

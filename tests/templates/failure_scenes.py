@@ -204,23 +204,6 @@ def data_refused() -> None:
 
 
 @scene
-def stale_preprocessing() -> None:
-    """A dataset whose mask was drawn anew after the training had begun."""
-    import cases
-    import train
-    from config import Config
-
-    from shared.training.checkpoints import fingerprint
-
-    for size in (1, 2):
-        rows = segmentation(np.eye(4), size)
-        Path("mask.nii.gz").write_bytes(Path("mask.nii.gz").read_bytes() + bytes(size))
-        mark = fingerprint(cases.data_mark(rows, {"liver": 1}, Path()), [])
-        train.open_checkpoints(Config(), cases.Prepared({}, {}, "2d", {}, mark))
-        (train.CHECKPOINTS / "checkpoint-1").mkdir()
-
-
-@scene
 def stale_preprocessing_of_nnunet() -> None:
     """A case that was added to the dataset after nnU-Net had preprocessed it."""
     from nnunetv2.training.dataloading.nnunet_dataset import nnUNetDatasetBlosc2
@@ -271,7 +254,14 @@ def climb_with(rate: float, spoil: Callable[[Any], Any] = lambda loss: loss) -> 
         return {"image": torch.full((4,), float(number)), "labels": torch.tensor(number % 2)}
 
     torch.manual_seed(0)
-    climb(Model(), item, 4, Training(), torch.device("cpu"), smaller="the input", seconds=math.inf)
+    climb(
+        Model(),
+        [item(number) for number in range(4)],
+        Training(),
+        torch.device("cpu"),
+        smaller="the input",
+        seconds=math.inf,
+    )
 
 
 @scene

@@ -15,7 +15,7 @@ from tests.templates.segbench import LESION_SETTINGS, SegBench
 
 @pytest.fixture(scope="module")
 def template():
-    with segbench.modules("segmentation", "config", "data", "cases", "model", "survey") as found:
+    with segbench.modules("segmentation", "config", "patches", "cases", "model", "survey") as found:
         yield found
 
 
@@ -30,13 +30,15 @@ def test_small_lesions_are_drawn_as_the_balance_says(template):
     target = np.zeros((8, 64, 64), np.uint8)
     target[1:7, 4:34, 4:34] = 1
     target[4, 60:62, 60:62] = 1
-    places = template.data.lesion_places(target)
+    places = template.patches.lesion_places(target)
     assert [[len(group) for group in groups] for groups in places] == [[2700, 4]]  # 5400 voxels are thinned
     generator = np.random.default_rng(0)
     image = np.zeros((1, *target.shape), np.float32)
 
     def small(balance):
-        drawn = [template.data.cut(image, target, (8, 16, 16), places, 1.0, balance, generator)[1] for _ in range(60)]
+        drawn = [
+            template.patches.cut(image, target, (8, 16, 16), places, 1.0, balance, generator)[1] for _ in range(60)
+        ]
         assert all(found.any() for found in drawn)
         return sum(found.sum() <= 4 for found in drawn)
 
@@ -60,8 +62,8 @@ def test_images_without_lesions_have_their_share_of_an_epoch(template, lesions):
             "preprocess": {"dimensions": 3, "spacing": [1, 1, 1], "patch_size": [8, 8, 8], "intensity": "zscore"},
         }
     )
-    data = template.data.Patches(template.cases.Cases(config, lesions.rows, lesions.values), config, train=True)
-    turns = template.data.Turns(data, seed=0)
+    data = template.patches.Patches(template.cases.Cases(config, lesions.rows, lesions.values), config, train=True)
+    turns = template.patches.Turns(data, seed=0)
     drawn = {}
     for turns.epoch in range(3):
         order = list(turns)
@@ -69,7 +71,7 @@ def test_images_without_lesions_have_their_share_of_an_epoch(template, lesions):
         drawn[turns.epoch] = [number for number in order if number >= 3]
         assert len(drawn[turns.epoch]) == 4 and len(order) == len(turns) == 16
     assert len({number for found in drawn.values() for number in found}) > 4  # they take turns
-    parts = [list(template.data.Turns(data, seed=0, rank=rank, count=3)) for rank in range(3)]
+    parts = [list(template.patches.Turns(data, seed=0, rank=rank, count=3)) for rank in range(3)]
     assert [len(part) for part in parts] == [6, 6, 6] and {0, 1, 2} < {*parts[0], *parts[1], *parts[2]}
     ill, healthy = data[0], data[11]
     assert ill["labels"].sum() > 0 and healthy["labels"].sum() == 0 and healthy["image"].shape == (1, 8, 8, 8)

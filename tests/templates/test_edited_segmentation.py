@@ -107,10 +107,10 @@ def test_a_crop_and_a_second_channel(organs: SegBench) -> None:
     edit(
         organs,
         "data.py",
-        ("import numpy as np\nimport torch\n", "import numpy as np\nimport torch\nfrom edges import with_edges\n"),
+        ("import numpy as np\n", "import numpy as np\nfrom edges import with_edges\n"),
         (
-            "    return np.stack([normalise(resize(to_dhw(channel, image), size), how) for channel in channels])\n",
-            "    volume = np.stack([normalise(resize(to_dhw(channel, image), size), how) for channel in channels])\n"
+            "    return np.stack([normalise(resized(to_dhw(channel, image), size), how) for channel in channels])\n",
+            "    volume = np.stack([normalise(resized(to_dhw(channel, image), size), how) for channel in channels])\n"
             "    volume[:, :, :, :2] = volume.min()  # the table\n"
             "    return with_edges(volume)\n",
         ),
@@ -138,7 +138,7 @@ def test_another_optimiser_mixup_and_a_slower_average(organs: SegBench) -> None:
             "            with accelerator.autocast():\n",
         ),
     )
-    edit(organs, "data.py", ("transforms.RandGaussianNoised(", "transforms.RandGaussianSmoothd("),
+    edit(organs, "patches.py", ("transforms.RandGaussianNoised(", "transforms.RandGaussianSmoothd("),
          ('"image", std=wanted.noise, prob=chance / 2', '"image", prob=chance / 2'))  # fmt: skip
     organs.settings(**SMALL | {"training": SMALL["training"] | {"learning_rate": 0.05, "epochs": 8}})
     card = delivered(organs)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.training.failures import Ended, Known, diagnose, named
-from shared.training.failures.catalogue import DIRECTIONS, SIGNS
+from shared.failures import Ended, Known, diagnose, named
+from shared.failures.catalogue import DIRECTIONS, SIGNS
 from tests.templates.segbench import read_progress
 
 pytestmark = pytest.mark.timeout(900)
@@ -43,7 +43,6 @@ NAMES = {
     "geometry_of_origin": "geometry: a mask and its image differ in their Affine",
     "geometry_in_our_words": "geometry: a mask and its image do not lie",
     "data_refused": "data: 1 of the samples",
-    "stale_preprocessing": "stale_preprocessing: what was prepared",
     "stale_preprocessing_of_nnunet": "stale_preprocessing: the preprocessed data lack",
     "checkpoint_of_another_network": "checkpoint: ",
     "checkpoint_of_another_optimizer": "checkpoint: ",

@@ -11,7 +11,7 @@ import pytest
 
 from shared.contracts.cases import CaseSpec, Part
 from shared.dataset.intake_records import Order
-from shared.training.imports import exported_texts
+from shared.training.imports import as_exported
 from tests.dataset.intake_files import CANARY, VOLUME, write_all
 from tests.dataset.intake_shard import Ran, run
 from tests.templates.conftest import ROOT, TEMPLATES, bare_environment
@@ -102,9 +102,11 @@ def test_what_intake_wrote_and_what_it_read_give_the_same_array(
 ) -> None:
     data, ran = taken
     parts = [ROOT / "shared" / "imaging", *(TEMPLATES / template).glob("*.py")]
-    for name, text in exported_texts(parts).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    for part in parts:
+        for file in sorted(part.rglob("*.py")) if part.is_dir() else [part]:
+            made = tmp_path / file.relative_to(part.parent)
+            made.parent.mkdir(parents=True, exist_ok=True)
+            made.write_text(as_exported(file.read_text()))
     asked: dict[str, tuple[str, int]] = {}
     for key, channels in INPUTS.items():
         assert not ran.taken[key].left_out, ran.taken[key]

@@ -206,26 +206,29 @@ def test_the_probe_runs_what_trains_and_an_edited_plan_is_followed(tmp_path: Pat
     assert set(facts["bad_samples"]) == {"s1"}, facts
 
 
-def test_checkpoints_of_another_training_are_refused(trained: Scans) -> None:
-    before, figures = trained.names_saved(), trained.note("metrics.json")
-    trained.configure(learning_rate=0.02)
-    done = trained.train()
-    trained.configure()
-    assert done.returncode == 1, done.stdout + done.stderr
-    first, second = done.stderr.strip().splitlines()[-2:]
-    assert "belong to another configuration" in first and "nnunet.start_over" in second
-    assert trained.names_saved() == before and trained.note("metrics.json") == figures
-
-
-def test_patience_ends_a_training_that_gets_no_better(tmp_path: Path) -> None:
+def test_another_training_begins_anew_and_keeps_the_checkpoints_of_the_one_before(tmp_path: Path) -> None:
     bench = Scans(tmp_path)
-    bench.configure(epochs=1000, patience=3, learning_rate=1e-9)
+    bench.configure(epochs=1)
+    assert bench.train().returncode == 0
+    before = bench.names_saved()
+    bench.configure(epochs=1, learning_rate=0.02)
+    done = bench.train()
+    assert done.returncode == 0 and "this training begins anew" in done.stdout, done.stdout + done.stderr
+    assert sorted(path.name for path in (bench.saved / "previous").glob("checkpoint-*")) == before
+    assert bench.metrics()["attempts"] == 1 and bench.metrics()["epochs"] == 1
+
+
+def test_a_training_ends_in_its_time_with_its_rate_at_zero(tmp_path: Path) -> None:
+    """Epochs are bounded by time alone: each a twentieth of it."""
+    bench = Scans(tmp_path)
+    bench.settings(**CONFIG | {"nnunet": CONFIG["nnunet"] | {"epochs": "auto", "iterations": "auto"}}
+                   | {"training": {"train_seconds": 60}})  # fmt: skip
     done = bench.train()
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = [json.loads(line) for line in (bench.workspace / "progress.jsonl").read_text().splitlines()]
-    epochs = bench.note("metrics.json")["epochs"]
-    assert 3 <= epochs < 1000 and lines[-1]["epoch"] == epochs
-    assert damage(bench.workspace / "package") == []
+    told = bench.metrics()
+    assert 1 < told["epochs"] < 40 and told["iterations"] < 250 * told["epochs"]
+    state = torch.load(bench.saved / bench.names_saved()[-1] / "state.pt", weights_only=True)
+    assert state["done"] and state["optimizer"]["param_groups"][0]["lr"] < 0.005
 
 
 def test_faults_of_masks_are_told_together_before_training(tmp_path: Path) -> None:

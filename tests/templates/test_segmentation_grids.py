@@ -13,7 +13,7 @@ from tests.templates.segbench import ORIENTATIONS, bright_blocks, modules, overl
 
 @pytest.fixture(scope="module")
 def template():
-    with modules("segmentation", "config", "data", "cases", "predict") as found:
+    with modules("segmentation", "config", "data", "patches", "cases", "predict") as found:
         yield found
 
 
@@ -168,8 +168,8 @@ def test_small_structures_survive_and_are_drawn(template):
     assert set(np.unique(small)) == {0, 1, 2} and small[4, 15, 16] == 2
     generator = np.random.default_rng(0)
     image = generator.normal(size=(1, *target.shape)).astype(np.float32)
-    places = template.data.structure_places(target)
-    cut = template.data.cut
+    places = template.patches.structure_places(target)
+    cut = template.patches.cut
     drawn = [cut(image, target, (8, 16, 16), places, 1.0, 0.0, generator) for _ in range(20)]
     assert all(found.shape == (1, 8, 16, 16) and classes.any() for found, classes in drawn)
     assert 2 < sum((classes == 2).any() for _, classes in drawn) < 18
@@ -180,7 +180,7 @@ def test_small_structures_survive_and_are_drawn(template):
 
 def test_sides_are_never_mirrored(template):
     def axes(*names, **wanted):
-        return template.data.flip_axes(template.config.Augmentation(**wanted), names, flat=False)
+        return template.patches.flip_axes(template.config.Augmentation(**wanted), names, flat=False)
 
     assert (
         axes("left kidney", "liver") == ()

@@ -51,14 +51,22 @@ class Model(nn.Module):
         return {"loss": self.spoil(loss, image) if self.spoil else loss}
 
 
-def item(number: int) -> dict[str, torch.Tensor]:
+class Data(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
     """Draws from all three generators, as augmentation does."""
-    noise = torch.rand(1, 8, 8) + random.random() + float(np.random.random())
-    return {"image": noise + number % 2, "labels": torch.tensor(number % 2)}
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
+        noise = torch.rand(1, 8, 8) + random.random() + float(np.random.random())
+        return {"image": noise + number % 2, "labels": torch.tensor(number % 2)}
 
 
 def climbed(model: nn.Module, folder: Path, seconds: float = math.inf, **more: Any) -> tuple[Climbed, dict[str, Any]]:
-    given = {"item": item, "count": 10, "wanted": Training()} | more
+    given = {"data": Data(10), "wanted": Training()} | more
     device = torch.device("cpu")
     found = climb(model, **given, device=device, smaller="the input", seconds=seconds, evidence=folder / "tiers.json")
     return found, told(folder)
@@ -130,7 +138,7 @@ def test_the_training_does_not_notice(tmp_path: Path, ends: str) -> None:
 
 def test_a_sample_with_nan_is_found_at_once(tmp_path: Path) -> None:
     spoilt = {"image": torch.full((1, 8, 8), math.nan), "labels": torch.tensor(0)}
-    (cause, direction), tiers = refused(Model(), tmp_path, item=lambda _: spoilt)
+    (cause, direction), tiers = refused(Model(), tmp_path, data=[spoilt] * 10)
     assert "loss of one sample is nan" in cause and "NaN" in direction
     assert list(tiers) == ["one_case"] and tiers["one_case"]["text"] == cause
 
@@ -150,9 +158,12 @@ def test_a_loss_that_teaches_nothing_is_found_at_once(tmp_path: Path, spoil: Any
 def test_a_batch_that_is_not_learned_says_whether_it_is_the_rate(tmp_path: Path) -> None:
     (cause, _), tiers = refused(Model(lambda loss, image: 10 + loss), tmp_path)
     assert "one batch is not learned" in cause and len(tiers["one_batch"]["losses"]) == 60
-    model = Model()
-    model.spoil = lambda loss, image: loss + model.body[5].weight.pow(2).sum()
-    (cause, direction), _ = refused(model, tmp_path, wanted=Training(learning_rate=30))
+
+    class Decayed(Model):
+        def forward(self, image: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"loss": super().forward(image, labels)["loss"] + self.body[5].weight.pow(2).sum()}
+
+    (cause, direction), _ = refused(Decayed(), tmp_path, wanted=Training(learning_rate=30))
     assert "at 30 it is not" in cause and "lower training.learning_rate" in direction
     _, tiers = climbed(Model(), tmp_path, wanted=Training(learning_rate=1e-9))
     assert tiers["one_batch"]["passed"] and "1e-09 is slow" in tiers["one_batch"]["text"]
@@ -200,9 +211,9 @@ def test_a_batch_of_one_that_the_last_would_be_is_seen_before(tmp_path: Path) ->
             normed = self.body[1](self.body[0](image).mean((2, 3), keepdim=True))
             return {"loss": nn.functional.cross_entropy(normed.flatten(1)[:, :2], labels)}
 
-    (cause, direction), _ = refused(Pooled(), tmp_path, count=9)
+    (cause, direction), _ = refused(Pooled(), tmp_path, data=Data(9))
     assert "9 samples in batches of 4 leave one" in cause and "training.batch_size" in direction
-    assert climbed(Pooled(), tmp_path, count=10)[1]["one_case"]["passed"]
+    assert climbed(Pooled(), tmp_path, data=Data(10))[1]["one_case"]["passed"]
 
 
 def test_processes_load_the_part_where_the_training_has_them(tmp_path: Path) -> None:

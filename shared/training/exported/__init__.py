@@ -9,5 +9,3 @@ from pathlib import Path
 EXPORTED = Path(__file__).parent
 IMAGING = EXPORTED.parents[1] / "imaging"
 """Readers of all formats: a folder. For all packages."""
-READING = ("numpy", "nibabel", "pydicom", "simpleitk", "pillow", "tifffile", "h5py", "scipy", "scikit-image")
-"""Distributions that IMAGING imports."""

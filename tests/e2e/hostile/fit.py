@@ -37,7 +37,8 @@ facts = PackageFacts(
 )
 write_package(
     Path("package"),
-    code=[HERE / name for name in ("predict.py", "look.py", "known.json")],
+    predict=HERE / "predict.py",
+    files=[HERE / "known.json"],
     imports=["numpy"],
     save_weights=lambda path: save_file({"weight": np.ones(1, np.float32)}, path),
     config={"task": "diagnosis"},

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.training.failures.catalogue import DIRECTIONS, SIGNS
+from shared.failures.catalogue import DIRECTIONS, SIGNS
 
 EVALUATIONS = 3
 """In a row without any Dice, after which it is no slow start any more."""

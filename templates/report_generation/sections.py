@@ -1,0 +1,1 @@
+../diagnosis/sections.py
