@@ -61,12 +61,13 @@ def no_image(told: Mapping[str, str]) -> Expected | None:
 def without_no_images(
     root: Path, groups: dict[str, list[list[Taken]]], account: Account
 ) -> dict[str, list[list[Taken]]]:
-    """Volumes without those that are none by the headers of their first file. Screen shots are left out beside other
-    series of their examination only: some datasets hold nothing else."""
-    first = {key: channels[0][0].file for key, channels in groups.items() if channels[0]}
-    told = headers(root, [file for file in first.values() if kind_of(root / file) == "dicom"], ABOUT_SERIES)
-    why = {key: no_image(told.get(file, {})) for key, file in first.items()}
-    study = {key: told.get(file, {}).get("StudyInstanceUID", "") for key, file in first.items()}
+    """Volumes without those that are none by the headers of a file in their middle. Screen shots are left out beside
+    other series of their examination only: some datasets hold nothing else."""
+    one = {key: channels[0][len(channels[0]) // 2].file for key, channels in groups.items() if channels[0]}
+    read = headers(root, [file for file in one.values() if kind_of(root / file) == "dicom"], ABOUT_SERIES)
+    told = {key: read.get(file, {}) for key, file in one.items()}
+    why = {key: no_image(values) for key, values in told.items()}
+    study = {key: values.get("StudyInstanceUID", "") for key, values in told.items()}
     imaged = {study[key] for key, reason in why.items() if reason is None}
     kept = {}
     for key, channels in groups.items():
@@ -74,7 +75,7 @@ def without_no_images(
         if reason is None or (reason is CAPTURE and study[key] not in imaged):
             kept[key] = channels
         else:
-            account.leave(reason, *(one.file for some in channels for one in some))
+            account.leave(reason, *(part.file for some in channels for part in some))
     return kept
 
 
