@@ -7,7 +7,7 @@ give are held against the truth file: files of a case, patients, labels, structu
 agree, `asked` when the proposals leave the decision to a person and the right one is among them, `ended` when there is
 no model to be had and none was proposed, `not` else. `patients`: ok, merged (safe: people who are two count as one), or
 TORN (one person counts as two, which could stand on both sides of a split); JOINED where what the files say
-(`shared.dataset.persons`) would make two people one.
+(`shared.dataset.rules.persons`) would make two people one.
 """
 
 import argparse
@@ -23,10 +23,10 @@ from typing import Any
 
 from shared.contracts.cases import CaseSpec, Proposal
 from shared.contracts.rules import Rules
-from shared.dataset.listing import list_files
-from shared.dataset.persons import persons
+from shared.dataset.files.listing import list_files
 from shared.dataset.propose import propose
-from shared.dataset.resolve import resolve
+from shared.dataset.rules.persons import persons
+from shared.dataset.rules.resolve import resolve
 from tests.families import FAMILIES
 
 

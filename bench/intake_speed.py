@@ -2,9 +2,9 @@
 
     python -m bench.intake_speed [PICTURES] [VOLUMES]
 
-Both go through the whole program (`shared.dataset.intake`) as a process of its own: decoded, checked, measured, looked
-at, written. Pictures with two workers; bar: 60 s for 10,000. Volumes of 512 x 512 x 80 voxels, gzipped, one worker,
-beside a bare program that loads each with nibabel and saves it again; bar: ratio 1.3. Exit code 1 where one is missed.
+Both go through the whole program (`shared.dataset.intake.intake`) as a process of its own: decoded, checked, measured,
+looked at, written. Pictures with two workers; bar: 60 s for 10,000. Volumes of 512 x 512 x 80 voxels, gzipped, one
+worker, beside a bare program that loads each with nibabel and saves it again; bar: ratio 1.3. Exit code 1 where one is missed.
 On a busy machine look at the seconds of processor time.
 """
 
@@ -22,7 +22,7 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from shared.contracts.cases import CaseSpec, Part
-from shared.dataset.intake_records import RECORDS, SPECS, Order
+from shared.dataset.intake.intake_records import RECORDS, SPECS, Order
 
 REPOSITORY = Path(__file__).parents[1]
 DISTINCT = 500
@@ -95,7 +95,7 @@ def timed(data: Path, folder: Path, files: list[str], order: Order) -> float:
     (folder / SPECS).write_text("".join(f"{spec.model_dump_json()}\n" for spec in specs))
     started = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-P", "-m", "shared.dataset.intake", order.model_dump_json()],
+        [sys.executable, "-P", "-m", "shared.dataset.intake.intake", order.model_dump_json()],
         cwd=folder, check=True,
         env=os.environ | {"M3_DATA": str(data), "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip

@@ -23,7 +23,7 @@ from services.scorer.lock.copies import compare
 from services.scorer.lock.seal import seal
 from shared.contracts.base import Ref
 from shared.contracts.cases import CaseRecord, CaseTable, Coverage
-from shared.dataset.looks_of import record_of
+from shared.dataset.intake.looks_of import record_of
 from shared.imaging.image import Image
 from shared.looks import RECORD
 

@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from services.scorer.lock.near import Ints, Records, near
-from shared.dataset.looks_of import record_of
+from shared.dataset.intake.looks_of import record_of
 from shared.imaging.image import Image as Decoded
 from shared.looks import RECORD
 

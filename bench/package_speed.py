@@ -84,7 +84,9 @@ def with_controls(command: Sequence[str], inputs: Sequence[Path], folder: Path) 
         (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / name)
         names[name] = ("blanked", "noise")[number % 2]
     made, _ = run(
-        [sys.executable, "-P", "-m", "shared.dataset.altered", json.dumps(names)], folder, {"PYTHONPATH": str(ROOT)}
+        [sys.executable, "-P", "-m", "shared.dataset.intake.altered", json.dumps(names)],
+        folder,
+        {"PYTHONPATH": str(ROOT)},
     )
     return made + run([*command, *map(str, inputs), *(str(folder / name) for name in names)])[0]
 

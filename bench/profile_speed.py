@@ -25,7 +25,7 @@ FOLDER = 20
 """Pictures of one patient."""
 PROGRAM = """
 import json, resource, sys, time
-from shared.dataset.profile import profile
+from shared.dataset.profile.profile import profile
 began = time.perf_counter()
 found = profile(sys.argv[1])
 print(json.dumps({"seconds": time.perf_counter() - began, "looks": found.measured["seconds_looking"],

@@ -28,9 +28,9 @@ from m3bench.readers.arrays import read
 from shared.contracts.base import SEGMENTATIONS
 from shared.contracts.cases import CaseSpec, Proposal
 from shared.contracts.rules import Rules
-from shared.dataset.intake_records import OUT, RECORDS, SPECS, Order, Taken
+from shared.dataset.intake.intake_records import OUT, RECORDS, SPECS, Order, Taken
 from shared.dataset.propose import explain, propose
-from shared.dataset.resolve import resolve
+from shared.dataset.rules.resolve import resolve
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -102,7 +102,7 @@ def taken_in(folder: Path, out: Path, cases: Sequence[CaseSpec], order: Order) -
     """The program of intake, as a process of its own."""
     (out / SPECS).write_text("".join(f"{case.model_dump_json()}\n" for case in cases))
     subprocess.run(
-        [sys.executable, "-P", "-m", "shared.dataset.intake", order.model_dump_json()],
+        [sys.executable, "-P", "-m", "shared.dataset.intake.intake", order.model_dump_json()],
         cwd=out, check=True,
         env=os.environ | {"M3_DATA": str(folder), "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip

@@ -20,10 +20,10 @@ from shared.contracts.data import DatasetFacts
 from shared.contracts.rules import Rules
 from shared.contracts.scoring import Gate
 from shared.contracts.wrapping import Wrapping
-from shared.dataset.decode import take
-from shared.dataset.intake_records import Order
-from shared.dataset.resolve import resolve
-from shared.dataset.wrapping import placed
+from shared.dataset.intake.decode import take
+from shared.dataset.intake.intake_records import Order
+from shared.dataset.intake.wrapping import placed
+from shared.dataset.rules.resolve import resolve
 
 TABLES = 5
 """Of each planted feature; as many clean ones as planted ones."""

@@ -3,7 +3,7 @@
 A *look* is one sample at a glance: 4096 bytes. A picture becomes (64, 64), rows and columns; a volume or a stack of
 slices (16, 16, 16), slices first. Values 0..255 span the 1st to 99th percentile, so that brightness, contrast and dtype
 do not count. Proportions are not kept: what counts is the place relative to the whole, which resampling leaves alone.
-The `intake` job makes them, in the sandbox (`shared/dataset/looks_of.py`), the scorer compares them.
+The `intake` job makes them, in the sandbox (`shared/dataset/intake/looks_of.py`), the scorer compares them.
 """
 
 import hashlib

@@ -22,8 +22,8 @@ from shared.contracts.rules import Rules
 from shared.contracts.state import RunState
 from shared.contracts.tools import DecodeBatch, ToolCall
 from shared.contracts.training import JobProgress, JobSpec
-from shared.dataset.intake_records import Order
-from shared.dataset.wrapping import placed, places_count
+from shared.dataset.intake.intake_records import Order
+from shared.dataset.intake.wrapping import placed, places_count
 from shared.errors import ToolBroken, UserError
 from shared.imaging.order import natural_key
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from services.tool_runner.intake_sandbox import IntakeSandbox
 from shared.contracts.cases import CaseSpec, Proposal
 from shared.contracts.rules import Rules
-from shared.dataset.apart import apart
+from shared.dataset.rules.apart import apart
 from shared.errors import ToolRefused
 
 FEW = 5000

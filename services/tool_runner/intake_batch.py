@@ -12,7 +12,7 @@ from services.tool_runner.sandbox import remove_tree
 from services.tool_runner.views import SUFFIXES
 from shared.contracts.base import Contract, Ref
 from shared.contracts.cases import CaseSpec
-from shared.dataset.intake_records import Order, Taken
+from shared.dataset.intake.intake_records import Order, Taken
 from shared.looks import RECORD
 from shared.store import Store
 from shared.store.client import THREADS

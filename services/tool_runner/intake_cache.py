@@ -23,7 +23,7 @@ from pydantic import JsonValue, ValidationError
 from shared.contracts.base import Contract, Ref
 from shared.contracts.cases import CaseSpec
 from shared.contracts.wrapping import Wrapping
-from shared.dataset.intake_records import VERSION, Order
+from shared.dataset.intake.intake_records import VERSION, Order
 from shared.imaging.formats import stem_of, suffix_of
 from shared.looks import RECORD
 from shared.store import Store

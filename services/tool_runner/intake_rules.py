@@ -11,7 +11,7 @@ from shared.contracts.cases import CaseSpec
 from shared.contracts.data import SealedSplit
 from shared.contracts.rules import Rules
 from shared.contracts.runs import TaskPlan
-from shared.dataset.choose import choose
+from shared.dataset.intake.choose import choose
 from shared.errors import ToolRefused
 
 _MAX_RULES = 256 << 10

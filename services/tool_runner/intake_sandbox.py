@@ -17,13 +17,13 @@ from services.tool_runner.sandbox import Finished, Level, Limits, Mount, remove_
 from shared.contracts.cases import CaseSpec, Coverage, Persons, Proposal
 from shared.contracts.rules import Rules
 from shared.contracts.runs import TaskPlan
-from shared.dataset.intake_records import LOOKS, OUT, PERSONS, RECORDS, SPECS, Order, Taken
-from shared.dataset.listed import HANDED_OVER
+from shared.dataset.intake.intake_records import LOOKS, OUT, PERSONS, RECORDS, SPECS, Order, Taken
+from shared.dataset.rules.listed import HANDED_OVER
 from shared.errors import ToolBroken, ToolRefused
 from shared.looks import FLAT, RECORD, SOLID
 from shared.store.paths import UnsafePath, open_inside, parts_of
 
-PROGRAM, RESOLVER = "shared.dataset.intake", "shared.dataset.resolve"
+PROGRAM, RESOLVER = "shared.dataset.intake.intake", "shared.dataset.rules.resolve"
 _SEARCH, _PROPOSED, _MOST = "shared.dataset.propose", "proposals.jsonl", 8
 _FOLDERS = ("shared/dataset", "shared/imaging")
 SECONDS = 25.0

@@ -10,7 +10,7 @@ from services.tool_runner.intake_cache import Cache
 from services.tool_runner.intake_sandbox import IntakeSandbox, programs
 from shared.contracts.base import Ref
 from shared.contracts.cases import Proposal
-from shared.dataset.listing import list_files
+from shared.dataset.files.listing import list_files
 from shared.store import Store
 
 

@@ -252,7 +252,7 @@ class Jobs:
         folder.mkdir()
         for name in how:
             (cases / name).rename(folder / name)
-        argv = ["python", "-P", "-m", "shared.dataset.altered", json.dumps(how)]
+        argv = ["python", "-P", "-m", "shared.dataset.intake.altered", json.dumps(how)]
         done = await self._sandbox(argv, spec, folder, Mounted(), cancel)
         if done.outcome != "ok":
             raise ToolBroken(f"no control cases could be made: {await asyncio.to_thread(last_words, done)}")

@@ -39,7 +39,7 @@ from shared.contracts.tools import (
     ToolResult,
 )
 from shared.contracts.weights import LookAtWeights
-from shared.dataset.listing import list_files
+from shared.dataset.files.listing import list_files
 from shared.errors import DataUnusable, ToolBroken, ToolRefused, UserError
 from shared.service import Context
 

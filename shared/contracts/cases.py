@@ -73,7 +73,7 @@ class CaseSpec(Contract):
 
 Lossless = Literal["untargeted", "unmasked", "no_image"]
 """What may be left out without a loss: cases not asked for, or without a class or report; images without a mask, for
-which there is no case; files that are no image of a case (`shared.dataset.reasons`)."""
+which there is no case; files that are no image of a case (`shared.dataset.rules.reasons`)."""
 
 
 class Coverage(Contract):
@@ -131,7 +131,7 @@ class CaseRecord(Contract):
 
 
 class Persons(Contract):
-    """Whose each case is by one source in the files that trusted code read (`shared.dataset.persons`)."""
+    """Whose each case is by one source in the files that trusted code read (`shared.dataset.rules.persons`)."""
 
     where: str
     """In words: `PatientID of the DICOM headers`, `column patient of cases.csv`."""
@@ -143,7 +143,7 @@ class Persons(Contract):
 
 class Apart(Contract):
     """How the cases of the rules that were carried out differ from those that a proposal finds
-    (`shared.dataset.apart`)."""
+    (`shared.dataset.rules.apart`)."""
 
     cases: int
     """Of the proposal."""

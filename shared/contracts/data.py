@@ -147,7 +147,7 @@ class SealedSplit(Contract):
 
 
 Altered = Literal["blanked", "moved", "noise"]
-"""What is done to an image (`shared.dataset.altered`)."""
+"""What is done to an image (`shared.dataset.intake.altered`)."""
 
 
 class CaseList(Contract):

@@ -1,6 +1,7 @@
 """Rules of a dataset (`dataset.yaml`): how its cases, patients and targets are found. The Data Engineer's answer.
 
-Rules say how, never which: no row of a case stands in them. Trusted code (`shared.dataset.resolve`) carries them out.
+Rules say how, never which: no row of a case stands in them. Trusted code (`shared.dataset.rules.resolve`) carries them
+out.
 
 A *pattern* is a path relative to the dataset, `/` as separator, case-insensitive: `{name}` takes one or more characters
 of a file or folder name other than `/` and is a *field*; `*` takes any characters but `/`, `**` also `/`. A field that

@@ -12,7 +12,7 @@ import yaml
 from PIL import Image
 
 from shared.contracts.rules import Rules
-from shared.dataset.resolve import resolve
+from shared.dataset.rules.resolve import resolve
 from tests.agents.data_engineer_bench import Bench, brief
 
 RANDOM = np.random.default_rng(0)

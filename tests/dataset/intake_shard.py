@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from shared.contracts.cases import CaseSpec, MaskSpec, Part
-from shared.dataset.intake_records import LOOKS, OUT, RECORDS, SPECS, Order, Taken
+from shared.dataset.intake.intake_records import LOOKS, OUT, RECORDS, SPECS, Order, Taken
 from shared.looks import RECORD
 
 REPOSITORY = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def run(data: Path, folder: Path, specs: Sequence[CaseSpec], order: Order) -> Ra
     folder.mkdir()
     (folder / SPECS).write_text("".join(f"{spec.model_dump_json()}\n" for spec in specs))
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "shared.dataset.intake", order.model_dump_json()],
+        [sys.executable, "-P", "-m", "shared.dataset.intake.intake", order.model_dump_json()],
         cwd=folder, capture_output=True, text=True, timeout=120, check=False,
         env=os.environ | {"M3_DATA": str(data), "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip

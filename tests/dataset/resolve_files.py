@@ -12,7 +12,7 @@ from pydicom.sequence import Sequence
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
 from shared.contracts.rules import Rules
-from shared.dataset.resolve import Resolution, resolve
+from shared.dataset.rules.resolve import Resolution, resolve
 
 
 def picture(path: Path, *values: int) -> None:

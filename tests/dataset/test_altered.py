@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shared.dataset.altered import alter
+from shared.dataset.intake.altered import alter
 from shared.imaging.headers import peek
 from shared.imaging.image import Image
 from shared.imaging.volume import read
@@ -86,7 +86,7 @@ def test_the_program_alters_views_in_a_folder_and_nothing_else(written: dict[str
     for number in range(2):
         shutil.copyfile(written["grey"], tmp_path / "views" / f"{number:03d}.png")
     subprocess.run(
-        [sys.executable, "-P", "-m", "shared.dataset.altered", '{"views": "blanked"}'],
+        [sys.executable, "-P", "-m", "shared.dataset.intake.altered", '{"views": "blanked"}'],
         cwd=tmp_path, check=True, env=os.environ | {"PYTHONPATH": str(REPOSITORY)}, timeout=120,
     )  # fmt: skip
     assert np.ptp(get(tmp_path / "views" / "000.png").array) == np.ptp(get(tmp_path / "views" / "001.png").array) == 0

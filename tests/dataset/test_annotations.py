@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.dataset.annotations import decode_counts, read_coco, read_labelme, read_runs, read_voc, read_yolo
-from shared.dataset.tables import TableError
+from shared.dataset.shapes.annotations import decode_counts, read_coco, read_labelme, read_runs, read_voc, read_yolo
+from shared.dataset.tables.tables import TableError
 
 
 def compressed(counts: list[int]) -> str:

@@ -11,12 +11,12 @@ import scipy.io
 from PIL import Image
 
 from shared.contracts.rules import Rules
-from shared.dataset.inside import texts_of
-from shared.dataset.intake_records import Order
-from shared.dataset.profile import profile
+from shared.dataset.files.inside import texts_of
+from shared.dataset.intake.intake_records import Order
+from shared.dataset.profile.profile import profile
+from shared.dataset.profile.show import show
 from shared.dataset.propose import propose
-from shared.dataset.resolve import RulesError, resolve
-from shared.dataset.show import show
+from shared.dataset.rules.resolve import RulesError, resolve
 from shared.imaging import entries
 from shared.imaging.errors import BadImage
 from shared.imaging.volume import read, to_dhw

@@ -10,8 +10,8 @@ from PIL import Image
 from resolve_files import carried_out, picture, text
 
 from shared.contracts.cases import MaskSpec
-from shared.dataset.intake_records import Order
-from shared.dataset.resolve import Resolution, RulesError
+from shared.dataset.intake.intake_records import Order
+from shared.dataset.rules.resolve import Resolution, RulesError
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from shared.contracts.cases import CaseSpec, Part
 from shared.contracts.rules import Split
-from shared.dataset.choose import choose
+from shared.dataset.intake.choose import choose
 
 
 def case(

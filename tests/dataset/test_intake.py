@@ -15,8 +15,8 @@ from intake_shard import Ran, case, run
 from PIL import Image
 
 from shared.contracts.cases import CaseSpec, MaskSpec, Shape
-from shared.dataset.groups import digest
-from shared.dataset.intake_records import Order
+from shared.dataset.intake.groups import digest
+from shared.dataset.intake.intake_records import Order
 from shared.looks import FLAT, NOTHING, SOLID
 
 SERIES = [f"series/{CANARY}{z}.dcm" for z in (0, 1, 2, 10 - 3, 3, 4, 5, 6)]

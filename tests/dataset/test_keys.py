@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.dataset.keys import Named, match, match_values, same
+from shared.dataset.tables.keys import Named, match, match_values, same
 
 
 def cases(*files: str, **fields: list[str]) -> list[Named]:

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.dataset import listing
-from shared.dataset.listing import list_files
+from shared.dataset.files import listing
+from shared.dataset.files.listing import list_files
 
 
 def put(root: Path, *names: str) -> None:

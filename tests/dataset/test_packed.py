@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from shared.dataset import listing
-from shared.dataset.families import fine_groups
-from shared.dataset.listing import list_files
-from shared.dataset.packed import Names, Numbers, Picked
+from shared.dataset.files import listing
+from shared.dataset.files.listing import list_files
+from shared.dataset.files.packed import Names, Numbers, Picked
+from shared.dataset.survey.families import fine_groups
 
 NAMES = sorted(f"{number % 7}/é\n{number}.png" for number in range(1234))
 

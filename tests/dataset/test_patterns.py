@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.dataset.patterns import PatternError, compile, first_match
+from shared.dataset.files.patterns import PatternError, compile, first_match
 
 NAME = st.text("abcXYZ019 -äß(", min_size=1, max_size=8).filter(lambda text: text.strip() == text)
 

@@ -8,9 +8,9 @@ from survey_files import picture, series
 
 from shared.contracts.cases import Persons
 from shared.contracts.rules import Rules
-from shared.dataset.listing import list_files
-from shared.dataset.persons import persons
-from shared.dataset.resolve import resolve
+from shared.dataset.files.listing import list_files
+from shared.dataset.rules.persons import persons
+from shared.dataset.rules.resolve import resolve
 
 Files = dict[str, str]
 """Path below the dataset -> person."""

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from shared.contracts.profile import Profile
-from shared.dataset.listing import Changing, list_files
-from shared.dataset.profile import MOST_BYTES, profile
-from shared.dataset.show import show
+from shared.dataset.files.listing import Changing, list_files
+from shared.dataset.profile.profile import MOST_BYTES, profile
+from shared.dataset.profile.show import show
 from tests.dataset.profile_faults import IN_FILMS, IN_SCANS, SHAPE, Fault, cut, films, scans
 from tests.dataset.survey_files import mask_picture, picture, sentence, series, slices, table
 
@@ -203,6 +203,6 @@ def test_files_that_changed_for_a_moment_are_looked_at_once_more(tmp_path: Path)
 
 
 def test_the_program_prints_one_line(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "shared.dataset.profile", str(films(tmp_path))]
+    argv = [sys.executable, "-m", "shared.dataset.profile.profile", str(films(tmp_path))]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
     assert Profile.model_validate(json.loads(done.stdout.splitlines()[-1])).files == 25

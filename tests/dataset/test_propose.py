@@ -14,7 +14,7 @@ from propose_worlds_texts import WORLDS as TEXTS
 
 from shared.contracts.rules import Rules
 from shared.dataset.propose import propose
-from shared.dataset.resolve import resolve
+from shared.dataset.rules.resolve import resolve
 
 KINDS = {
     "classes": CLASSES,

@@ -6,11 +6,11 @@ import pytest
 from propose_files import mask_volume, save_json, table, text, volume
 
 from shared.contracts.rules import Rules
-from shared.dataset.listing import list_files
+from shared.dataset.files.listing import list_files
 from shared.dataset.propose import propose
 from shared.dataset.propose.legend import legends, naming
-from shared.dataset.resolve import resolve
-from shared.dataset.words import label_likeness, meant, refused
+from shared.dataset.rules.resolve import resolve
+from shared.dataset.survey.words import label_likeness, meant, refused
 
 
 @pytest.mark.parametrize(

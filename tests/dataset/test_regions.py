@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from resolve_files import carried_out, picture, text
 
-from shared.dataset.box_columns import called
-from shared.dataset.decode_shapes import draw
-from shared.dataset.profile import profile
-from shared.dataset.regions import Four, boxes_of, mark_of_box, names_of, polygons_of
-from shared.dataset.resolve import Resolution, RulesError
-from shared.dataset.tables import read_table
+from shared.dataset.profile.profile import profile
+from shared.dataset.rules.resolve import Resolution, RulesError
+from shared.dataset.shapes.decode_shapes import draw
+from shared.dataset.shapes.regions import Four, boxes_of, mark_of_box, names_of, polygons_of
+from shared.dataset.survey.box_columns import called
+from shared.dataset.tables.tables import read_table
 from shared.imaging.volume import BadImage
 
 NUMBER = st.integers(-50, 4000) | st.floats(-50, 4000, allow_nan=False).map(lambda one: round(one, 3))

@@ -6,9 +6,9 @@ import pytest
 from pydicom.uid import SecondaryCaptureImageStorage
 from resolve_files import carried_out, dicom, files, picture, segmentation, text, volume
 
-from shared.dataset.gather import NO_RULE, OTHER_KIND
-from shared.dataset.listing import list_files
-from shared.dataset.resolve import RulesError
+from shared.dataset.files.listing import list_files
+from shared.dataset.rules.gather import NO_RULE, OTHER_KIND
+from shared.dataset.rules.resolve import RulesError
 
 CLASS = {"source": {"field": "class"}}
 
@@ -166,7 +166,7 @@ def test_a_listing_may_be_given_and_order_does_not_matter(tmp_path: Path) -> Non
     for number in (10, 9, 1):
         picture(tmp_path / f"{'ab'[number % 2]}/{number}.png")
     from shared.contracts.rules import Rules
-    from shared.dataset.resolve import resolve
+    from shared.dataset.rules.resolve import resolve
 
     rules = Rules.model_validate(
         {"task": "diagnosis", "dimensions": 2, "images": [{"files": "{class}/*.png"}], "label": CLASS}

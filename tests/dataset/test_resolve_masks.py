@@ -9,8 +9,8 @@ from PIL import Image
 from resolve_files import carried_out, dicom, files, picture, segmentation, structure_set, text, uid, volume
 
 from shared.contracts.cases import MaskSpec
-from shared.dataset.gather import NO_RULE
-from shared.dataset.resolve import Resolution, RulesError
+from shared.dataset.rules.gather import NO_RULE
+from shared.dataset.rules.resolve import Resolution, RulesError
 
 SEG = "anomaly_detection"
 

@@ -11,7 +11,7 @@ from resolve_files import picture, text
 
 from shared.contracts.cases import CaseSpec, Coverage
 from shared.contracts.rules import Rules
-from shared.dataset.resolve import RulesError, main, resolve
+from shared.dataset.rules.resolve import RulesError, main, resolve
 
 RULES: dict[str, Any] = {
     "task": "diagnosis", "dimensions": 2, "images": [{"files": "{class}/*.png"}],
@@ -21,7 +21,7 @@ RULES: dict[str, Any] = {
 
 def run(folder: Path, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "shared.dataset.resolve", *words], cwd=folder, capture_output=True, text=True,
+        [sys.executable, "-m", "shared.dataset.rules.resolve", *words], cwd=folder, capture_output=True, text=True,
         timeout=60, env={**os.environ, "PYTHONPATH": str(Path.cwd()), **environment},
     )  # fmt: skip
 

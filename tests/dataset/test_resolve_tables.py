@@ -6,7 +6,7 @@ import openpyxl
 import pytest
 from resolve_files import carried_out, dicom, files, picture, text, volume
 
-from shared.dataset.resolve import Resolution, RulesError
+from shared.dataset.rules.resolve import Resolution, RulesError
 
 
 def table(

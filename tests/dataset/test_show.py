@@ -4,8 +4,8 @@ from pathlib import Path
 
 from shared.contracts.profile import Candidate, FileGroup, Profile
 from shared.contracts.rules import Source
-from shared.dataset.profile import profile
-from shared.dataset.show import WIDTH, show
+from shared.dataset.profile.profile import profile
+from shared.dataset.profile.show import WIDTH, show
 from tests.dataset.survey_layouts import LAYOUTS
 
 

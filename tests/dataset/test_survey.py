@@ -2,10 +2,10 @@
 
 import pytest
 
-from shared.dataset.patterns import compile
-from shared.dataset.profile import MOST_BYTES, profile_of
-from shared.dataset.show import WIDTH, show
-from shared.dataset.survey import Survey, survey
+from shared.dataset.files.patterns import compile
+from shared.dataset.profile.profile import MOST_BYTES, profile_of
+from shared.dataset.profile.show import WIDTH, show
+from shared.dataset.survey.survey import Survey, survey
 from tests.dataset.survey_layouts import LAYOUTS
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.dataset.families import fine_groups, join
-from shared.dataset.naming import evenly, pattern_of
-from shared.dataset.patterns import compile
-from shared.dataset.profile import profile_of
-from shared.dataset.splits import split_of
-from shared.dataset.survey import survey
+from shared.dataset.files.patterns import compile
+from shared.dataset.profile.profile import profile_of
+from shared.dataset.survey.families import fine_groups, join
+from shared.dataset.survey.naming import evenly, pattern_of
+from shared.dataset.survey.splits import split_of
+from shared.dataset.survey.survey import survey
 from tests.dataset.survey_files import mask_picture, picture, table
 
 NAMES: dict[str, tuple[list[str], set[str]]] = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.dataset import cells
-from shared.dataset.tables import TableError, is_table, read_record, read_table, sheets
+from shared.dataset.tables import cells
+from shared.dataset.tables.tables import TableError, is_table, read_record, read_table, sheets
 
 
 def write(path: Path, text: str, encoding: str = "utf-8") -> Path:

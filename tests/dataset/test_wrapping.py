@@ -9,8 +9,8 @@ from resolve_files import carried_out, picture, text
 from shared.contracts.cases import CaseSpec, Part
 from shared.contracts.rules import Rules
 from shared.contracts.wrapping import Groups, Wrapping
-from shared.dataset.groups import digest, groups_of, of_headers
-from shared.dataset.wrapping import placed
+from shared.dataset.intake.groups import digest, groups_of, of_headers
+from shared.dataset.intake.wrapping import placed
 
 RULES: dict[str, Any] = {"task": "diagnosis", "dimensions": 2, "images": [{"files": "**"}]}
 TABLE = {"tables": {"t": {"file": "t.csv"}}, "label": {"source": {"table": "t", "column": "finding"}}}

@@ -25,7 +25,7 @@ from shared.contracts.cases import CaseTable, Proposal
 from shared.contracts.data import DatasetFacts, IndexRow, SealedSplit, StoredCase
 from shared.contracts.rules import Rules
 from shared.contracts.training import JobFinished, JobSpec
-from shared.dataset.groups import digest
+from shared.dataset.intake.groups import digest
 from shared.looks import FLAT, RECORD
 from shared.settings import Settings
 from shared.store import Store

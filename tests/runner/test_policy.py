@@ -71,7 +71,8 @@ def test_a_template_is_shown_with_real_files_where_the_repository_has_links(tmp_
 
 
 def test_what_the_sandbox_runs_imports_nothing_that_is_not_in_it(tmp_path: Path) -> None:
-    programs = "shared.dataset.propose, shared.dataset.intake, shared.dataset.resolve, shared.dataset.profile"
+    names = ("propose", "intake.intake", "rules.resolve", "profile.profile")
+    programs = ", ".join(f"shared.dataset.{name}" for name in names)
     words = [sys.executable, "-P", "-c", f"import {programs}"]
     done = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(library(tmp_path))}, cwd=tmp_path)
     assert done.returncode == 0

@@ -11,8 +11,8 @@ from shared.contracts.base import Ref, TaskKind
 from shared.contracts.cases import CaseRecord, CaseTable, Coverage, Proposal
 from shared.contracts.data import DatasetFacts, IndexRow, SealedSplit, StoredCase
 from shared.contracts.rules import Rules
-from shared.dataset.looks_of import record_of
-from shared.dataset.reasons import lossless
+from shared.dataset.intake.looks_of import record_of
+from shared.dataset.rules.reasons import lossless
 from shared.imaging.image import Image
 from shared.looks import RECORD
 

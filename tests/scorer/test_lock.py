@@ -12,7 +12,7 @@ from services.scorer.lock.copies import compare
 from services.scorer.lock.left_out import left_out
 from services.scorer.lock.seal import CannotLock, manifest_sha256, seal
 from shared.contracts.cases import CaseRecord, CaseTable
-from shared.dataset import by_headers, gather, marks, targets
+from shared.dataset.rules import by_headers, gather, marks, targets
 from shared.reporttext import MAX_CHARACTERS
 
 VALUES = {"spleen": 28, "liver": 6}

@@ -14,9 +14,9 @@ from PIL import Image
 from services.scorer.residual import residual
 from shared.contracts.cases import Apart, CaseSpec, CaseTable
 from shared.contracts.rules import Rules
-from shared.dataset.apart import apart
 from shared.dataset.propose import propose
-from shared.dataset.resolve import resolve
+from shared.dataset.rules.apart import apart
+from shared.dataset.rules.resolve import resolve
 
 CASES = 60
 TOLD = [(7 * n * n + n // 3) % 5 < 2 for n in range(CASES)]

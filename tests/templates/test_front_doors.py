@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shared.contracts.cases import CaseSpec, Part
-from shared.dataset.intake_records import Order
+from shared.dataset.intake.intake_records import Order
 from shared.training.imports import as_exported
 from tests.dataset.intake_files import CANARY, VOLUME, write_all
 from tests.dataset.intake_shard import Ran, run

@@ -24,8 +24,8 @@ _NAMES, _EXAMPLES, _TABLES = 50, 10, 50
 def preview(virtual: str) -> dict[str, Any]:
     from _paths import real_path
 
-    from shared.dataset.listing import Listing, list_files
-    from shared.dataset.tables import is_table
+    from shared.dataset.files.listing import Listing, list_files
+    from shared.dataset.tables.tables import is_table
 
     listing: Listing = list_files(real_path(virtual), MAX_FILES)
     levels = levels_of(listing.files)

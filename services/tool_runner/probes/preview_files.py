@@ -20,7 +20,7 @@ def preview(virtual: str, rows: int) -> dict[str, Any]:
     from _facts import image_facts
     from _paths import real_path, reason
 
-    from shared.dataset.tables import TableError, is_table
+    from shared.dataset.tables.tables import TableError, is_table
     from shared.imaging.formats import is_image, refusal
 
     path: Path = real_path(virtual)
@@ -50,7 +50,7 @@ def _why(found: dict[str, Any], no_table: str) -> dict[str, Any]:
 
 def table(path: Path, rows: int) -> dict[str, Any]:
     """Columns and first rows of each sheet, as rules see them. Raises TableError."""
-    from shared.dataset.tables import sheets
+    from shared.dataset.tables.tables import sheets
 
     names = sheets(path)
     if len(names) > 1:
@@ -59,8 +59,8 @@ def table(path: Path, rows: int) -> dict[str, Any]:
 
 
 def sheet(path: Path, name: str | None, rows: int) -> dict[str, Any]:
-    from shared.dataset.column_looks import column_look
-    from shared.dataset.large_tables import read_head
+    from shared.dataset.survey.column_looks import column_look
+    from shared.dataset.tables.large_tables import read_head
 
     found, rest = read_head(path, name)
     columns = {}
@@ -81,7 +81,7 @@ def sheet(path: Path, name: str | None, rows: int) -> dict[str, Any]:
 
 def text(path: Path) -> dict[str, Any]:
     """Beginning of a text file."""
-    from shared.dataset.separated import encoding_of
+    from shared.dataset.tables.separated import encoding_of
 
     with path.open("rb") as file:
         start = file.read(65536)

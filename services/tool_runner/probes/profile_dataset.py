@@ -10,9 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-from shared.dataset.listing import Changing
-from shared.dataset.profile import profile
-from shared.dataset.show import show
+from shared.dataset.files.listing import Changing
+from shared.dataset.profile.profile import profile
+from shared.dataset.profile.show import show
 
 if __name__ == "__main__":
     try:

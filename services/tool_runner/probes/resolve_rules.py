@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from shared.contracts.cases import Coverage
 from shared.contracts.rules import Rules
-from shared.dataset.resolve import RulesError, resolve
+from shared.dataset.rules.resolve import RulesError, resolve
 
 SHOWN = 12
 

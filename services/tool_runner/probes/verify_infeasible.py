@@ -20,12 +20,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from resolve_rules import load
 
 from shared.contracts.profile import Profile
-from shared.dataset.listing import Changing
-from shared.dataset.profile import profile
+from shared.dataset.files.listing import Changing
+from shared.dataset.profile.profile import profile
 from shared.dataset.propose import propose
 from shared.dataset.propose.patients import person_of_all
-from shared.dataset.resolve import RulesError, resolve
-from shared.dataset.survey import survey
+from shared.dataset.rules.resolve import RulesError, resolve
+from shared.dataset.survey.survey import survey
 
 NAMED = 0.2
 """Share of image files that a column has to name for its table to speak of them."""

@@ -16,7 +16,7 @@ from typing import get_args
 
 from shared.contracts.base import TaskKind
 from shared.dataset.propose import explain, propose
-from shared.dataset.survey import survey
+from shared.dataset.survey.survey import survey
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -4,11 +4,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from shared.dataset.by_headers import ABOUT_SERIES, no_image
-from shared.dataset.naming import evenly
-from shared.dataset.propose.pieces import Piece
-from shared.dataset.series import headers
-from shared.dataset.survey import Survey
+from shared.dataset.files.series import headers
+from shared.dataset.rules.by_headers import ABOUT_SERIES, no_image
+from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.pieces import Piece
+from shared.dataset.survey.survey import Survey
 
 _MOST_KINDS = 8
 _MOST_LOOKS = 160

@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from shared.dataset.evidence import Evidence
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner
-from shared.dataset.propose.pieces import braces
 from shared.dataset.propose.values import Look, befores, cell_of, segment_of, share
-from shared.dataset.splits import split_of
-from shared.dataset.survey import Survey
-from shared.dataset.words import acquired, label_likeness, words
+from shared.dataset.survey.evidence import Evidence
+from shared.dataset.survey.pieces import braces
+from shared.dataset.survey.splits import split_of
+from shared.dataset.survey.survey import Survey
+from shared.dataset.survey.words import acquired, label_likeness, words
 
 MOST_CLASSES = 60
 """Values beyond which a source tells no classes."""

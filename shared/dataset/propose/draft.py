@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from shared.contracts.base import TaskKind
 from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
-from shared.dataset.propose.pieces import Piece, braces
+from shared.dataset.survey.pieces import Piece, braces
 
 
 @dataclass(frozen=True)

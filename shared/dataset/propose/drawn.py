@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 
 from shared.contracts.rules import MaskKind, MaskRule
-from shared.dataset.family import Family
-from shared.dataset.mark_files import coco_in, kind_of_marks, runs_in
-from shared.dataset.naming import evenly
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_masks import array_masks
 from shared.dataset.propose.legend import Legend, names_for, naming
 from shared.dataset.propose.objects import structures
-from shared.dataset.propose.pieces import align, piece_of
 from shared.dataset.propose.regions import region_drafts
 from shared.dataset.propose.tables import literal, with_table
-from shared.dataset.survey import Survey
-from shared.dataset.words import meant
+from shared.dataset.survey.family import Family
+from shared.dataset.survey.mark_files import coco_in, kind_of_marks, runs_in
+from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.pieces import align, piece_of
+from shared.dataset.survey.survey import Survey
+from shared.dataset.survey.words import meant
 
 
 def drawn_drafts(

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from shared.contracts.base import SEGMENTATIONS, TaskKind
-from shared.dataset.joins import TableLook
 from shared.dataset.propose.patients import person_of_all
-from shared.dataset.survey import Survey, survey
+from shared.dataset.survey.joins import TableLook
+from shared.dataset.survey.survey import Survey, survey
 from shared.imaging.formats import refusal
 
 _NEEDS = {

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from shared.contracts.base import SEGMENTATIONS, TaskKind
-from shared.dataset.derived import repeated, stem
-from shared.dataset.family import Family
-from shared.dataset.looking import Looker
-from shared.dataset.naming import evenly
+from shared.dataset.files.looking import Looker
 from shared.dataset.propose.acquired import kinds_of_series
 from shared.dataset.propose.draft import Channel, Draft
 from shared.dataset.propose.legend import Legend
 from shared.dataset.propose.meant import meant_pieces
-from shared.dataset.propose.pieces import Piece, align, braces, piece_of
 from shared.dataset.propose.unions import MOST_CHANNELS, SEQUENCE, STRAY, sets
-from shared.dataset.survey import Survey
-from shared.dataset.words import overlap
+from shared.dataset.survey.derived import repeated, stem
+from shared.dataset.survey.family import Family
+from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.pieces import Piece, align, braces, piece_of
+from shared.dataset.survey.survey import Survey
+from shared.dataset.survey.words import overlap
 
 _SHOWN = re.compile(
     r"(?:^|[/_-])(?:docs?|figures?|assets|static|logos?|icons?|thumb(?:nail)?s?|previews?|screenshots?|demo)(?=[/_-])",

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shared.dataset.held import SUFFIXES, Held, Shaped, held
-from shared.dataset.naming import evenly
-from shared.dataset.patterns import compile
+from shared.dataset.files.held import SUFFIXES, Held, Shaped, held
+from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
-from shared.dataset.propose.pieces import Piece, braces
 from shared.dataset.propose.unions import SEQUENCE
-from shared.dataset.splits import split_of
-from shared.dataset.survey import Survey
+from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.pieces import Piece, braces
+from shared.dataset.survey.splits import split_of
+from shared.dataset.survey.survey import Survey
 from shared.imaging.arrays import plain_shape, split_axis4
 from shared.imaging.errors import BadImage
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from shared.contracts.rules import MaskRule
-from shared.dataset.held import SUFFIXES, held
-from shared.dataset.inside import filled
+from shared.dataset.files.held import SUFFIXES, held
+from shared.dataset.files.inside import filled
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner import LABEL_ARRAY, beside, partners
-from shared.dataset.survey import Survey
+from shared.dataset.survey.survey import Survey
 from shared.imaging.arrays import arrays_of
 from shared.imaging.errors import BadImage
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shared.contracts.rules import Source, Table
-from shared.dataset.held import SUFFIXES, Held, held
-from shared.dataset.inside import filled, texts_of
-from shared.dataset.joins import TableLook, plain
+from shared.dataset.files.held import SUFFIXES, Held, held
+from shared.dataset.files.inside import filled, texts_of
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner import beside, partners
-from shared.dataset.propose.pieces import braces
 from shared.dataset.propose.tables import files_of
 from shared.dataset.propose.values import look_at, share
-from shared.dataset.survey import Survey
-from shared.dataset.words import label_likeness, slug
+from shared.dataset.survey.joins import TableLook, plain
+from shared.dataset.survey.pieces import braces
+from shared.dataset.survey.survey import Survey
+from shared.dataset.survey.words import label_likeness, slug
 
 _SECONDS = 8.0
 _MOST_ROWS = 20_000

@@ -7,8 +7,6 @@ from dataclasses import replace
 from itertools import permutations
 
 from shared.contracts.rules import LabelRule, Source
-from shared.dataset.evidence import Evidence
-from shared.dataset.onehot import FEW
 from shared.dataset.propose.classes import MOST_CLASSES, Option, classes_in_names, numbers, told_by_a_column
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner, inner_values
@@ -24,9 +22,11 @@ from shared.dataset.propose.values import (
     share,
     table_of,
 )
-from shared.dataset.splits import split_of
-from shared.dataset.survey import Survey
-from shared.dataset.words import acquired, is_none, label_likeness, meant, outcomes, overlap, unsure
+from shared.dataset.survey.evidence import Evidence
+from shared.dataset.survey.onehot import FEW
+from shared.dataset.survey.splits import split_of
+from shared.dataset.survey.survey import Survey
+from shared.dataset.survey.words import acquired, is_none, label_likeness, meant, outcomes, overlap, unsure
 
 
 def with_label(

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from shared.dataset.listing import Listing
-from shared.dataset.tables import TableError, read_table
+from shared.dataset.files.listing import Listing
+from shared.dataset.tables.tables import TableError, read_table
 
 _BACKGROUND = re.compile(r"(?:\w+ )?background|bg|unlabell?ed(?: data)?|void|clear label|none|hintergrund|fond", re.I)
 _MOST_BYTES = 300_000

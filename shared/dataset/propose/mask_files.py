@@ -8,13 +8,13 @@ from itertools import combinations
 
 import numpy as np
 
-from shared.dataset.family import MASK_WORD, Family
-from shared.dataset.looking import Looker, alike
-from shared.dataset.naming import evenly
-from shared.dataset.patterns import compile
+from shared.dataset.files.looking import Looker, alike
+from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
-from shared.dataset.propose.pieces import Alignment, Piece, align, braces, measured, piece_of
 from shared.dataset.propose.unions import merged
+from shared.dataset.survey.family import MASK_WORD, Family
+from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.pieces import Alignment, Piece, align, braces, measured, piece_of
 
 _RATER = re.compile(r"(?:experts?|raters?|readers?|annotators?|annot|observers?|obs|doctors?|radiologists?|manual"
                     r"|grader|r|a|seg|v|version)?[-_ ]?(?:\d{1,2}|[a-d])?"

@@ -5,13 +5,13 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shared.contracts.rules import MaskRule
-from shared.dataset.naming import evenly
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.legend import Legend, names_for, naming
 from shared.dataset.propose.mask_files import Source, is_rater, mask_sources
-from shared.dataset.structures import LOOKED_AT
-from shared.dataset.survey import Survey
-from shared.dataset.words import meant, overlap, says_nothing, words
+from shared.dataset.rules.structures import LOOKED_AT
+from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.survey import Survey
+from shared.dataset.survey.words import meant, overlap, says_nothing, words
 
 _VOID = "#e0e0c0"
 """Border that belongs to nothing in palettes of PASCAL VOC, whose tools many use."""

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from shared.dataset.naming import evenly
-from shared.dataset.propose.pieces import Piece
-from shared.dataset.splits import split_of
-from shared.dataset.words import label_likeness, says_nothing, wanted
+from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.pieces import Piece
+from shared.dataset.survey.splits import split_of
+from shared.dataset.survey.words import label_likeness, says_nothing, wanted
 
 _WORD = re.compile(r"[^\W_]+")
 _WORDS = 200

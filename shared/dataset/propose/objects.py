@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from shared.dataset.naming import evenly
+from shared.dataset.survey.naming import evenly
 from shared.imaging.dicom_headers import opened
 from shared.imaging.dicom_masks import segment_name
 from shared.imaging.errors import BadImage, guarded

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from shared.contracts.rules import Source
-from shared.dataset.column_looks import ABOUT, ColumnLook, says_people
-from shared.dataset.joins import TableLook
-from shared.dataset.people import PERSONS
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner, inner_values
 from shared.dataset.propose.people import Name, names
-from shared.dataset.propose.pieces import braces
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import Look, cell_of, distinct, falls_into, look_at, share
-from shared.dataset.survey import Survey
-from shared.dataset.words import acquired, label_likeness
+from shared.dataset.survey.column_looks import ABOUT, ColumnLook, says_people
+from shared.dataset.survey.joins import TableLook
+from shared.dataset.survey.people import PERSONS
+from shared.dataset.survey.pieces import braces
+from shared.dataset.survey.survey import Survey
+from shared.dataset.survey.words import acquired, label_likeness
 
 _ONE_PERSON = re.compile(rf"(?:^|[/_. -])((?:{PERSONS})[-_ ]?\d+)(?=[/_. -])", re.I)
 _DAY = re.compile(r"(?:19|20)\d{2}[01]\d[0-3]\d")

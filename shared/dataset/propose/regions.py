@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from shared.contracts.rules import Box, MaskRule
-from shared.dataset.box_looks import RegionLook, regions_in
-from shared.dataset.joins import TableLook
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.legend import Legend, names_for
 from shared.dataset.propose.tables import with_table
-from shared.dataset.survey import Survey
+from shared.dataset.survey.box_looks import RegionLook, regions_in
+from shared.dataset.survey.joins import TableLook
+from shared.dataset.survey.survey import Survey
 
 _COARSER = 0.15
 """Masks and outlines of the same say more than boxes."""

@@ -1,9 +1,9 @@
 """Tables of which each row names several files: the views of one examination, in a column each."""
 
-from shared.dataset.joins import TableLook
 from shared.dataset.propose.draft import Draft
-from shared.dataset.propose.pieces import Piece, braces
-from shared.dataset.table_looks import tailed
+from shared.dataset.survey.joins import TableLook
+from shared.dataset.survey.pieces import Piece, braces
+from shared.dataset.survey.table_looks import tailed
 
 _MOST_ROWS = 5000
 

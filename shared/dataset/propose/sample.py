@@ -3,8 +3,8 @@
 import re
 import zlib
 
-from shared.dataset.listing import Listing
-from shared.dataset.packed import Names, Numbers
+from shared.dataset.files.listing import Listing
+from shared.dataset.files.packed import Names, Numbers
 
 LARGE = 6_000
 """Files from which on rules are tried on a part."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from shared.contracts.base import SEGMENTATIONS, TaskKind
 from shared.contracts.cases import Coverage, Proposal
 from shared.contracts.rules import Rules
-from shared.dataset.listing import Listing
+from shared.dataset.files.listing import Listing
 from shared.dataset.propose.draft import Draft, sentence
 from shared.dataset.propose.drawn import drawn_drafts
 from shared.dataset.propose.images import image_drafts
@@ -24,8 +24,8 @@ from shared.dataset.propose.score import MOST_EARNED, score_of, share_of
 from shared.dataset.propose.splits import with_split
 from shared.dataset.propose.tables import with_rescaling
 from shared.dataset.propose.texts import text_drafts
-from shared.dataset.resolve import RulesError, resolve
-from shared.dataset.survey import Survey, survey
+from shared.dataset.rules.resolve import RulesError, resolve
+from shared.dataset.survey.survey import Survey, survey
 
 TRIED = 14
 """Drafts that are carried out on the sample; `limit` of them on everything."""

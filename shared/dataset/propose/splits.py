@@ -3,14 +3,14 @@
 import re
 
 from shared.contracts.rules import Source, SplitRule, Table
-from shared.dataset.evidence import Evidence
-from shared.dataset.patterns import compile
+from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import inner_values
 from shared.dataset.propose.tables import files_of, shared_ends, sheets_of, with_table
 from shared.dataset.propose.values import cell_of, look_at, share, table_of
-from shared.dataset.splits import split_of
-from shared.dataset.survey import Survey
+from shared.dataset.survey.evidence import Evidence
+from shared.dataset.survey.splits import split_of
+from shared.dataset.survey.survey import Survey
 
 _ENOUGH = 0.6
 

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
 
 from shared.contracts.rules import Source, Table
-from shared.dataset.joins import TableLook, plain
-from shared.dataset.keys import bare
-from shared.dataset.patterns import compile
+from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
-from shared.dataset.propose.pieces import align, braces, piece_of
 from shared.dataset.propose.rows import rows_of_views
-from shared.dataset.survey import Survey
-from shared.dataset.words import slug
+from shared.dataset.survey.joins import TableLook, plain
+from shared.dataset.survey.pieces import align, braces, piece_of
+from shared.dataset.survey.survey import Survey
+from shared.dataset.survey.words import slug
+from shared.dataset.tables.keys import bare
 
 _ENOUGH = 0.05
 _MOST_ROWS = 20_000

@@ -5,16 +5,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from shared.contracts.rules import Source, TextRule
-from shared.dataset.evidence import Evidence
-from shared.dataset.joins import TableLook, plain
-from shared.dataset.patterns import compile
+from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import inner_values
-from shared.dataset.propose.pieces import Piece
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import groups, look_at, share, table_of
-from shared.dataset.survey import Survey
-from shared.dataset.words import overlap, words
+from shared.dataset.survey.evidence import Evidence
+from shared.dataset.survey.joins import TableLook, plain
+from shared.dataset.survey.pieces import Piece
+from shared.dataset.survey.survey import Survey
+from shared.dataset.survey.words import overlap, words
 
 _WHOLE = ("report", "text", "caption", "narrative")
 _PARTS = ("finding", "befund", "hallazgo", "résultat",

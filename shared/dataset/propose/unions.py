@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shared.dataset.family import Family
-from shared.dataset.naming import evenly
-from shared.dataset.overlap import ROLE
-from shared.dataset.patterns import compile
+from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Channel
-from shared.dataset.propose.pieces import Piece, align
+from shared.dataset.survey.family import Family
+from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.overlap import ROLE
+from shared.dataset.survey.pieces import Piece, align
 
 SEQUENCE = re.compile(
     r"t[12]|t[12](?:w|ce|c|gd|n|f|wi|km|map|weighted)|t1ce|flair|dwi|adc|pdw?|swi|gre|stir|dce|ct|cta|pet|suv|mra?|perf|"

@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from shared.dataset.evidence import Evidence, Unit
-from shared.dataset.joins import TableLook
 from shared.dataset.propose.draft import Draft
-from shared.dataset.propose.pieces import braces
-from shared.dataset.survey import Survey
+from shared.dataset.survey.evidence import Evidence, Unit
+from shared.dataset.survey.joins import TableLook
+from shared.dataset.survey.pieces import braces
+from shared.dataset.survey.survey import Survey
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Files of a dataset: the listing, patterns of names, looks into headers and arrays."""

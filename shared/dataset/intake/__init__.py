@@ -1,0 +1,1 @@
+"""Intake: cases decoded, checked and written in canonical form."""

@@ -1,0 +1,70 @@
+"""What is wrong with a dataset's files, worst first: how many, an example, and what to do about it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shared.dataset.survey.survey import Survey
+
+MOST = 40
+_LONGEST = 200
+UNUSABLE, DOUBTFUL, NOTE = 0, 1, 2
+"""Ranks: nothing can be made of these; they can be used by someone who knows; worth knowing."""
+
+
+@dataclass
+class Findings:
+    """A collector. `skipped` says what a check did not look at."""
+
+    found: list[tuple[int, int, str]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    damaged: set[str] = field(default_factory=set)
+    """Files of which it is said already."""
+
+    def add(self, rank: int, examples: Sequence[str], what: str, do: str, count: int | None = None) -> None:
+        """As many as there are `examples`, unless `count` says; none of none. `what` stands behind the count, as
+        `image(s) are cut off`."""
+        count = len(examples) if count is None else count
+        if count:
+            such = f", such as {_short(examples[0])}" if examples else ""
+            self.found.append((rank, -count, f"{count:,} {_numbered(what, count)}{such}: {do}"))
+
+    def say(self, rank: int, text: str) -> None:
+        """What has no count."""
+        self.found.append((rank, 0, text))
+
+
+def _short(example: str) -> str:
+    """Beginning and end of a long path."""
+    return example if len(example) <= _LONGEST else f"{example[: _LONGEST // 2]} ... {example[-_LONGEST // 2 :]}"
+
+
+def _numbered(what: str, count: int) -> str:
+    """`image(s) are` as singular or plural."""
+    if count != 1:
+        return what.replace("(s)", "s").replace("(es)", "es")
+    what = what.replace("(s)", "").replace("(es)", "")
+    for several, one in (("are", "is"), ("have", "has"), ("hold", "holds"), ("do not", "does not"), ("mark", "marks"),
+                         ("name", "names"), ("stand", "stands")):  # fmt: skip
+        what = re.sub(rf"\b{several}\b", one, what, count=1)
+    return what
+
+
+def findings(seen: "Survey") -> tuple[list[str], list[str]]:
+    """Warnings, and what was not checked."""
+    from shared.dataset.profile.check_files import check_faults, check_files
+    from shared.dataset.profile.check_images import check_images
+    from shared.dataset.profile.check_masks import check_masks
+    from shared.dataset.profile.check_tables import check_tables
+
+    found = Findings()
+    # Checks read files, too: what the survey left of the time, but enough to find what is wrong everywhere.
+    seen.looker.extend(seen.looker.seconds / 4)
+    for check in (check_files, check_images, check_masks, check_tables, check_faults):
+        check(seen, found)
+    ordered = sorted(found.found)
+    if len(ordered) > MOST:
+        found.skipped.append(f"{len(ordered) - MOST} more warnings are not listed")
+    return [text for _, _, text in ordered[:MOST]], found.skipped

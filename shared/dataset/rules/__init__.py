@@ -1,0 +1,1 @@
+"""Rules carried out: which files, patients, targets and masks make a case."""

@@ -1,0 +1,95 @@
+"""Files that DICOM headers hold together: those of a series, or of what `case` names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shared.contracts.rules import Rules
+from shared.dataset.files.inside import Taken
+from shared.dataset.files.series import common, headers
+from shared.dataset.rules.reasons import Expected
+from shared.dataset.survey.words import words
+from shared.imaging.formats import kind_of
+
+if TYPE_CHECKING:
+    from shared.dataset.rules.gather import Account
+
+NO_SERIES = "file without a DICOM series: leave it out of the pattern, or use another `case`"
+NO_IMAGE_OBJECT = Expected("DICOM object that marks or describes images: nothing to do", "no_image")
+SCOUT = Expected("images by which a scan was planned (scout, localizer): nothing to do", "no_image")
+CAPTURE = Expected("screen shots and reports beside the images of an examination: nothing to do", "no_image")
+ABOUT_SERIES = ("SeriesDescription", "Modality", "SOPClassUID", "ImageType", "StudyInstanceUID")
+_OTHER_OBJECTS = {"SEG", "RTSTRUCT", "RTDOSE", "RTPLAN", "SR", "PR", "KO", "REG", "DOC"}
+_SCOUT_WORDS = {"scout", "localizer", "localiser", "topogram", "survey", "loc", "surview", "scanogram"}
+_REPORT = re.compile(r"\b(?:dose|patient) (?:report|protocol|record|info)|screen ?(?:shot|save|capture)", re.I)
+_CAPTURE_CLASS = "1.2.840.10008.5.1.4.1.1.7"
+HEADER = "header."
+"""Before a DICOM keyword, where `case` or `names` of a table mean one."""
+
+
+def with_headers(rules: Rules, root: Path, taken: list[Taken], account: Account) -> list[Taken]:
+    """With the DICOM headers that `case` names as further fields; files without them are left out."""
+    names = [one for one in rules.case if one.startswith(HEADER)] if isinstance(rules.case, tuple) else []
+    if not names:
+        return taken
+    read = headers(root, [one.file for one in taken], [name.removeprefix(HEADER) for name in names])
+    kept = []
+    for one in taken:
+        fields = {name: read[one.file].get(name.removeprefix(HEADER), "") for name in names}
+        if all(fields.values()):
+            kept.append(replace(one, fields={**one.fields, **fields}))
+        else:
+            account.leave(f"file whose headers lack {' or '.join(names)}: name fields of its path in `case`", one.file)
+    return kept
+
+
+def no_image(told: Mapping[str, str]) -> Expected | None:
+    """Why a series is no image to learn from, by its headers (`ABOUT_SERIES`); None where it is one."""
+    said = told.get("SeriesDescription", "")
+    if told.get("Modality") in _OTHER_OBJECTS:
+        return NO_IMAGE_OBJECT
+    if "LOCALIZER" in told.get("ImageType", "").upper().split("\\") or _SCOUT_WORDS & set(words(said)):
+        return SCOUT
+    return CAPTURE if told.get("SOPClassUID", "").startswith(_CAPTURE_CLASS) or _REPORT.search(said) else None
+
+
+def without_no_images(
+    root: Path, groups: dict[str, list[list[Taken]]], account: Account
+) -> dict[str, list[list[Taken]]]:
+    """Volumes without those that are none by the headers of a file in their middle. Screen shots are left out beside
+    other series of their examination only: some datasets hold nothing else."""
+    one = {key: channels[0][len(channels[0]) // 2].file for key, channels in groups.items() if channels[0]}
+    read = headers(root, [file for file in one.values() if kind_of(root / file) == "dicom"], ABOUT_SERIES)
+    told = {key: read.get(file, {}) for key, file in one.items()}
+    why = {key: no_image(values) for key, values in told.items()}
+    study = {key: values.get("StudyInstanceUID", "") for key, values in told.items()}
+    imaged = {study[key] for key, reason in why.items() if reason is None}
+    kept = {}
+    for key, channels in groups.items():
+        reason = why.get(key)
+        if reason is None or (reason is CAPTURE and study[key] not in imaged):
+            kept[key] = channels
+        else:
+            account.leave(reason, *(part.file for some in channels for part in some))
+    return kept
+
+
+def by_series(rules: Rules, root: Path, taken: Sequence[Taken], account: Account) -> dict[str, list[list[Taken]]]:
+    uids = headers(root, [one.file for one in taken], ("SeriesInstanceUID",))
+    groups: dict[str, list[Taken]] = defaultdict(list)
+    for one in taken:
+        values = uids.get(one.file)
+        if values and values.get("SeriesInstanceUID"):
+            groups[values["SeriesInstanceUID"]].append(one)
+        else:
+            account.leave(NO_SERIES, one.file)
+    folders = {uid: common([one.file for one in some]) for uid, some in groups.items()}
+    alone = Counter(folders.values())
+    return {
+        (folders[uid] if alone[folders[uid]] == 1 else f"{folders[uid]}:{uid}"): [some] for uid, some in groups.items()
+    }

@@ -1,0 +1,224 @@
+"""Masks of cases as mask rules find them: which files and which marked regions, under the names of structures."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shared.contracts.rules import MaskRule, Rules
+from shared.dataset.files import patterns
+from shared.dataset.files.inside import filled
+from shared.dataset.files.listing import Listing
+from shared.dataset.rules.gather import Account, Found, RulesError, compiled, joined
+from shared.dataset.rules.reasons import Expected
+from shared.dataset.rules.sources import Sources
+from shared.dataset.shapes.annotations import Mark
+from shared.dataset.tables.cells import nearest
+from shared.imaging.order import natural_key
+
+NO_MASK = Expected(
+    "image without a mask: add its mask, or set `missing: empty` where no mask means that nothing is there", "unmasked"
+)
+SOME_SLICES = "case with masks of some of its slices only: add the others, empty ones where nothing is marked"
+NO_IMAGE = Expected("mask without its image: add the image, or nothing to do", "no_image")
+OF_FILES = frozenset({"file", "palette", "array", "dicom_seg", "rtstruct"})
+"""Kinds whose `files` are images themselves, so that they are no images of a case."""
+_FIELD = re.compile(r"\{(\w+)\}")
+
+
+@dataclass
+class Draft:
+    """One mask of a case; structures still have names only."""
+
+    rule: MaskRule
+    files: tuple[str, ...] = ()
+    names: dict[str, str] = field(default_factory=dict)
+    """Value in the file, as text -> structure. `nonzero`: all that is not 0; `*`: whatever occurs."""
+    marks: list[Mark] = field(default_factory=list)
+    """With the names of structures, where regions are marked by numbers."""
+    size: tuple[int, int] | None = None
+    array: str | None = None
+    index: int | None = None
+
+
+Drafts = list[Draft] | None
+"""Masks of a case by one rule, none where nothing is marked; None where the case is left out and accounted for."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    file: str
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What rules are carried out on."""
+
+    root: Path
+    listing: Listing
+    found: Sequence[Found]
+    sources: Sources
+    account: Account
+
+
+def mask_files(rules: Rules, listing: Listing) -> set[str]:
+    """Image files that rules for masks take, and files of arrays that hold values. Raises RulesError."""
+    taken = [pattern for rule in rules.masks if rule.kind in OF_FILES for pattern in compiled(rule.files, "masks")]
+    sources = [one.file for one in rules.sources() if one.file is not None]
+    taken += compiled(sources, "files of arrays")
+    return {file for file in listing.images if patterns.first_match(taken, file) is not None} if taken else set()
+
+
+def file_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
+    """Of kinds file, palette and array: label images, or one file a structure."""
+    if not rule.files:
+        if rule.kind != "array" or rule.array is None:
+            raise RulesError(f"a mask of kind {rule.kind} needs `files`" + (" or `array`" * (rule.kind == "array")))
+        return [[_drafted(rule, case, case.images[0][0].files, {})] for case in data.found]
+    made: list[Drafts] = []
+    for case, keyed in zip(data.found, by_fields(rule, data), strict=True):
+        slices: dict[str, list[list[Hit]]] = {}
+        for place, hits in enumerate(keyed):
+            for hit in hits:
+                slices.setdefault(_structure(rule, hit) or "", [[] for _ in keyed])[place].append(hit)
+        if not all(all(some) for some in slices.values()):
+            data.account.leave(SOME_SLICES, case.key)
+            made.append(None)
+        elif slices:
+            made.append([draft for some in slices.values() for draft in _of_structure(rule, case, some)])
+        else:
+            made.append(without(rule, case.key, data))
+    return made
+
+
+def without(rule: MaskRule, key: str, data: Data) -> Drafts:
+    """What a case without a mask is."""
+    if rule.missing == "empty":
+        return []
+    data.account.leave(NO_MASK, key)
+    return None
+
+
+def _of_structure(rule: MaskRule, case: Found, slices: Sequence[Sequence[Hit]]) -> list[Draft]:
+    """Masks of one structure, or of one label image. `slices`: a list for each slice, or one for the whole case."""
+    hits = [hit for some in slices for hit in some]
+    whole = len(case.by_file) == 1 or len(hits) == 1
+    groups = [[hit] for hit in hits] if whole else [hits]
+    return [_drafted(rule, case, [hit.file for hit in some], some[0].fields) for some in groups]
+
+
+def _drafted(rule: MaskRule, case: Found, files: Sequence[str], fields: Mapping[str, str]) -> Draft:
+    array = filled(rule.array, case.fields) if rule.array else rule.array
+    if rule.array and array is None:
+        raise RulesError(f"masks: array {rule.array!r} names a field that `images` do not have")
+    index = case.images[0][0].index if rule.kind == "array" else None
+    return Draft(rule, tuple(files), _names(rule, fields), array=array, index=index)
+
+
+def by_fields(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
+    """Of each case the files of `rule` that share its fields: one list for the case, or where the files go with its
+    slices one list a slice. Raises RulesError where no file fits or no field is shared."""
+    where = f"masks ({rule.kind})"
+    hits: list[list[list[Hit]]] = [[[]] for _ in data.found]
+    any_file = False
+    there = dict.fromkeys(name for case in data.found[:1] for name in (*case.fields, *case.by_file[0][1]))
+    for pattern in compiled(rule.files, where):
+        shared = [name for name in pattern.fields if name in there]
+        groups: dict[tuple[str, ...], list[Hit]] = defaultdict(list)
+        for file in _candidates(rule, data.listing):
+            fields = pattern.match(file)
+            if fields is not None:
+                any_file = True
+                groups[tuple(joined(fields[name]) for name in shared)].append(Hit(file, fields))
+        # Entries are joined by their numbers.
+        if groups and data.found and not shared and data.found[0].images[0][0].index is None:
+            raise RulesError(
+                f"{where}: {pattern.pattern!r} shares no field with `images`, so masks cannot be joined; give the part "
+                f"that is the same in both one name, such as {{case}}{nearest('case', there)}"
+            )
+        used: set[tuple[str, ...]] = set()
+        for index, case in enumerate(data.found):
+            keys = _keys(case, shared)
+            used.update(keys)
+            some = [sorted(groups.get(key, ()), key=lambda hit: natural_key(hit.file)) for key in keys]
+            hits[index] = _added(hits[index], some)
+        lone = [hit.file for key, several in groups.items() if key not in used for hit in several]
+        if lone:
+            data.account.leave(NO_IMAGE, *lone)
+    if not any_file:
+        alike = [file for file in data.listing.files[:5000]]
+        raise RulesError(f"{where}: no file fits {', '.join(rule.files)}{nearest(rule.files[0], alike)}")
+    return hits
+
+
+def _candidates(rule: MaskRule, listing: Listing) -> Sequence[str]:
+    return listing.images if rule.kind in OF_FILES else listing.files
+
+
+def _keys(case: Found, shared: Sequence[str]) -> list[tuple[str, ...]]:
+    """One key where all files of the case agree, else one a file."""
+    if all(name in case.fields for name in shared):
+        return [tuple(joined(case.fields[name]) for name in shared)]
+    keys = []
+    for _, fields in case.by_file:
+        known = {**case.fields, **fields}
+        if all(name in known for name in shared):
+            keys.append(tuple(joined(known[name]) for name in shared))
+    return keys or [()]
+
+
+def _added(one: list[list[Hit]], other: list[list[Hit]]) -> list[list[Hit]]:
+    """Files by a further pattern of the same rule."""
+    if len(one) == len(other):
+        return [first + second for first, second in zip(one, other, strict=True)]
+    return other if any(other) else one
+
+
+def _structure(rule: MaskRule, hit: Hit) -> str | None:
+    """Name of the structure that a whole file marks; None for a label image."""
+    template = rule.structure
+    if template is None and "structure" in hit.fields and not rule.values and rule.kind != "palette":
+        template = "{structure}"
+    if template is None:
+        return None
+    for name in _FIELD.findall(template):
+        if name not in hit.fields:
+            raise RulesError(
+                f"structure {template!r} names a field that `files` does not have{nearest(name, hit.fields)}"
+            )
+    return _FIELD.sub(lambda found: hit.fields[found[1]], template).strip()
+
+
+def _names(rule: MaskRule, fields: Mapping[str, str]) -> dict[str, str]:
+    if rule.kind == "palette":
+        if not rule.colors:
+            raise RulesError("a mask of kind palette needs `colors`: #rrggbb -> structure")
+        return {_colour(colour): name for colour, name in rule.colors.items()}
+    name = _structure(rule, Hit("", fields))
+    if name is not None:
+        return {"nonzero": name}
+    return values_of(rule) or {"*": ""}
+
+
+def values_of(rule: MaskRule) -> dict[str, str]:
+    """Value as text -> structure, without background. Raises RulesError where two structures have one value."""
+    found: dict[str, str] = {}
+    for name, value in rule.values.items():
+        if value < 0 or (value and str(value) in found):
+            raise RulesError(f"`values` of masks: {name!r} has the value {value}; values are 1 or more, each one once")
+        if value:
+            found[str(value)] = name
+    return found
+
+
+def _colour(text: str) -> str:
+    digits = text.strip().lower().lstrip("#")
+    if not re.fullmatch("[0-9a-f]{6}", digits):
+        raise RulesError(f"`colors` of masks: {text!r} is no colour; write it as '#rrggbb'")
+    return f"#{digits}"
+
+
+def each(made: Sequence[Drafts]) -> Iterator[Draft]:
+    return (draft for drafts in made if drafts for draft in drafts)

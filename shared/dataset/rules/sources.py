@@ -1,0 +1,275 @@
+"""Values of cases: from fields, tables, DICOM headers or constants (`shared.contracts.rules.Source`)."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from shared.contracts.rules import Rules, Source, Table
+from shared.dataset.files.listing import Listing
+from shared.dataset.files.patterns import Compiled
+from shared.dataset.files.series import headers
+from shared.dataset.rules.arrays import Values, array_values
+from shared.dataset.rules.by_headers import HEADER
+from shared.dataset.rules.gather import Account, Found, RulesError, compiled, fields_of, same_fields
+from shared.dataset.tables.cells import Table as Rows
+from shared.dataset.tables.cells import TableError, cell, nearest
+from shared.dataset.tables.keys import match, match_values
+from shared.dataset.tables.tables import read_record, read_table, sheets
+
+Row = dict[str, str]
+_COLUMN = re.compile(r"\{([^{}]+)\}")
+_LONGEST = 20_000
+"""Characters that `part` looks at."""
+
+
+class Sources:
+    """Values of the cases of one resolution; tables and headers are read once."""
+
+    def __init__(self, rules: Rules, root: Path, listing: Listing, found: Sequence[Found], account: Account) -> None:
+        self.rules, self.root, self.listing, self.found, self.account = rules, root, listing, found, account
+        self._tables: dict[str, _Joined] = {}
+        self._values: dict[Source, Values] = {}
+        self._opening: list[str] = []
+
+    def of(self, source: Source) -> Values:
+        """Values of each case. Raises RulesError for a field, table, column or header that there is not."""
+        if source not in self._values:
+            self._values[source] = self._part(source, self._read(source))
+        return self._values[source]
+
+    def rows(self, table: str) -> list[list[Row]]:
+        """Rows of a table for each case. Raises RulesError."""
+        return self._table(table).rows
+
+    def opened(self, index: int) -> dict[tuple[str, str], str]:
+        """(table, column) -> value in a case's first row, of the tables that were needed so far."""
+        first = {name: joined.rows[index][0] for name, joined in self._tables.items() if joined.rows[index]}
+        return {(name, column): value for name, row in first.items() for column, value in row.items()}
+
+    def column(self, table: str, name: str) -> str:
+        """A column as the table calls it. Raises RulesError with those that there are."""
+        try:
+            return self._table(table).table.column(name)
+        except TableError as error:
+            raise RulesError(f"table {table!r}: {error}") from None
+
+    def in_words(self, source: Source) -> str:
+        """Where values come from, for a person."""
+        if source.table is not None:
+            return f"column {source.column!r} of {self.rules.tables[source.table].file}"
+        if source.field is not None:
+            return f"the part {{{source.field}}} of the files' paths"
+        if source.array is not None:
+            return f"the array {source.array!r} of {source.file or 'the same files'}"
+        if source.header is not None:
+            return f"{source.header} of the DICOM headers"
+        return f"the same for all: {source.value}"
+
+    def _read(self, source: Source) -> Values:
+        if source.value is not None:
+            return [(source.value,)] * len(self.found)
+        if source.field is not None:
+            there = fields_of(self.found)
+            if self.found and source.field not in there:
+                raise RulesError(f"no case has one value of the field {source.field!r}{nearest(source.field, there)}")
+            return [(case.fields[source.field],) if source.field in case.fields else () for case in self.found]
+        if source.header is not None:
+            return self._headers(source.header)
+        if source.array is not None:
+            return array_values(source, self.root, self.listing, self.found, self.account)
+        if source.table is None or source.column is None:
+            raise RulesError("a source names neither field, column, header, array nor value")
+        rows = self.rows(source.table)
+        column = self.column(source.table, source.column)
+        return [tuple(dict.fromkeys(row[column] for row in some if row.get(column))) for some in rows]
+
+    def _headers(self, keyword: str) -> Values:
+        from pydicom.datadict import tag_for_keyword
+
+        if tag_for_keyword(keyword) is None:
+            raise RulesError(f"DICOM has no header {keyword!r}; write its keyword, such as PatientID")
+        read = headers(self.root, [case.files[0] for case in self.found], (keyword,))
+        texts = [cell(read[case.files[0]].get(keyword, "")) for case in self.found]
+        return [(text,) if text else () for text in texts]
+
+    def _part(self, source: Source, values: Values) -> Values:
+        if source.part is None:
+            return values
+        try:
+            pattern = re.compile(source.part)
+        except re.error as error:
+            raise RulesError(f"part {source.part!r} is no regular expression: {error}") from None
+        if pattern.groups != 1:
+            raise RulesError(f"part {source.part!r} has {pattern.groups} groups; one ( ) takes the part that counts")
+        taken: Values = []
+        for several in values:
+            hits = [found[1] for text in several if (found := pattern.search(text[:_LONGEST]))]
+            taken.append(tuple(dict.fromkeys(hit for hit in hits if hit)))
+        return taken
+
+    def _table(self, name: str) -> "_Joined":
+        if name in self._opening:
+            raise RulesError(
+                f"the tables {', '.join(self._opening)} name each other in a circle; give one a key of files"
+            )
+        if name not in self._tables:
+            self._opening.append(name)
+            self._tables[name] = self._open(name, self.rules.tables[name])
+            self._opening.pop()
+        return self._tables[name]
+
+    def _open(self, name: str, table: Table) -> "_Joined":
+        pattern = compiled([table.file], f"tables {name}")[0]
+        files = self._files(name, pattern)
+        if table.key is None:
+            if not pattern.fields:
+                raise RulesError(f"table {name!r} needs `key`, the column that names the case, or a field in `file`")
+            return self._by_fields(name, pattern, files)
+        rows = self._all_rows(name, table, pattern, files)
+        found = _Joined(rows, [[] for _ in self.found])
+        keys = self._keys(name, table.key, rows)
+        shared = [field for field in pattern.fields if field in fields_of(self.found)]
+        groups: dict[tuple[str, ...], list[tuple[str, Row]]] = defaultdict(list)
+        for key, row in zip(keys, rows.rows, strict=True):
+            groups[same_fields(row, shared)].append((key, row))
+        members: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for index, case in enumerate(self.found):
+            if all(field in case.fields for field in shared):
+                members[same_fields(case.fields, shared)].append(index)
+        for values, some in groups.items():
+            self._join(name, table, some, members.get(values, []), found)
+        return found
+
+    def _keys(self, name: str, key: str, rows: Rows) -> list[str]:
+        """The key of each row: the text of a column, or of several in a template."""
+        try:
+            if "{" not in key:
+                column = rows.column(key)
+                return [row[column] for row in rows.rows]
+            columns = {text: rows.column(text) for text in _COLUMN.findall(key)}
+        except TableError as error:
+            raise RulesError(f"table {name!r}, key: {error}") from None
+        if not columns:
+            raise RulesError(f"table {name!r}: the key {key!r} names no column; write {{column}}")
+        return [_filled(key, columns, row) for row in rows.rows]
+
+    def _join(
+        self, name: str, table: Table, rows: Sequence[tuple[str, Row]], members: Sequence[int], found: "_Joined"
+    ) -> None:
+        other, _, column = table.names.partition(".")
+        keys = [text for text, _ in rows]
+        if other in self.rules.tables or table.names.startswith(HEADER):
+            source = Source(table=other, column=column) if other in self.rules.tables else Source(header=column)
+            values = self.of(source)
+            matching = match_values(keys, [values[index] for index in members], table.names)
+        else:
+            try:
+                matching = match(keys, [self.found[index].named for index in members], table.names)
+            except ValueError as error:
+                raise RulesError(f"table {name!r}: {error}") from None
+        for text, row in rows:
+            for place in matching.cases.get(text, ()):
+                found.rows[members[place]].append(row)
+        file, key = table.file, table.key
+        unnamed = sum(not text for text in keys)
+        if unnamed:
+            self.account.leave(f"row of {file} without a key in {key!r}: fill it in", *[f"{file}: ''"] * unnamed)
+        if matching.unknown:
+            reason = f"row of {file} whose {key!r} names no image: add the image, or nothing to do"
+            self.account.leave(reason, *matching.unknown)
+        for text, fits in list(matching.ambiguous.items())[:5]:
+            self.account.conflicts.append(f"{key} {text!r} of {file} fits several: {', '.join(fits)}; it is not used")
+        if matching.ambiguous:
+            reason = f"row of {file} whose {key!r} fits several images: set `names`, or write paths into the table"
+            self.account.leave(reason, *matching.ambiguous)
+
+    def _files(self, name: str, pattern: Compiled) -> list[str]:
+        files = [file for file in self.listing.files if pattern.match(file) is not None]
+        if not files:
+            ends = pattern.pattern.rpartition(".")[2].lower()
+            alike = [file for file in self.listing.files if file.lower().endswith("." + ends)][:2000]
+            raise RulesError(f"table {name!r}: there is no file {pattern.pattern!r}{nearest(pattern.pattern, alike)}")
+        return files
+
+    def _all_rows(self, name: str, table: Table, pattern: Compiled, files: Sequence[str]) -> Rows:
+        """The rows of all files, each with the fields of its file as further columns."""
+        columns: dict[str, None] = {}
+        rows: list[Row] = []
+        parts = list(self._parts(name, table, pattern, files))
+        for file, sheet, fields in parts:
+            try:
+                read = read_table(self.root / file, sheet)
+            except TableError as error:
+                if len(parts) == 1:
+                    raise RulesError(f"table {name!r}: {error}") from None
+                self.account.leave("table that cannot be read: repair it, or convert it to CSV", f"{file}: {error}")
+                continue
+            columns.update(dict.fromkeys((*read.columns, *fields)))
+            rows += [{**row, **fields} for row in read.rows] if fields else read.rows
+        if len(parts) == 1 and not any(name not in row for row in rows[:1] for name in columns):
+            return Rows(tuple(columns), rows)
+        return Rows(tuple(columns), [{column: row.get(column, "") for column in columns} for row in rows])
+
+    def _parts(
+        self, name: str, table: Table, pattern: Compiled, files: Sequence[str]
+    ) -> Iterator[tuple[str, str | None, dict[str, str]]]:
+        """File, sheet and fields of each part of a table."""
+        several = table.sheet is not None and not {"{", "*"}.isdisjoint(table.sheet)
+        named = compiled([table.sheet or ""], f"tables {name}")[0] if several else None
+        for file in files:
+            told = pattern.match(file) or {}
+            if named is None:
+                yield file, table.sheet, told
+                continue
+            there = sheets(self.root / file)
+            fitting = {sheet: fields for sheet in there if (fields := named.match(sheet)) is not None}
+            if not fitting:
+                raise RulesError(f"table {name!r}: {file} has no sheet {table.sheet!r}{nearest(named.pattern, there)}")
+            yield from ((file, sheet, told | fields) for sheet, fields in fitting.items())
+
+    def _by_fields(self, name: str, pattern: Compiled, files: Sequence[str]) -> "_Joined":
+        """One small file for each case, or for all cases that agree in its fields."""
+        shared = [field for field in pattern.fields if field in fields_of(self.found)]
+        if not shared and self.found:
+            raise RulesError(
+                f"table {name!r} shares no field with `images`{nearest(pattern.fields[0], fields_of(self.found))}"
+            )
+        by_values: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+        names: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        columns: dict[str, None] = {}
+        for file in files:
+            fields = pattern.match(file) or {}
+            try:
+                row = {**read_record(self.root / file), **fields}
+            except TableError as error:
+                self.account.leave("report or table that cannot be read: repair it", f"{file}: {error}")
+                continue
+            columns.update(dict.fromkeys(row))
+            values = same_fields(fields, shared)
+            by_values[values].append(row)
+            names[values].append(file)
+        found = _Joined(Rows(tuple(columns), []), [])
+        used: set[tuple[str, ...]] = set()
+        for case in self.found:
+            known = all(field in case.fields for field in shared)
+            values = same_fields(case.fields, shared) if known else ()
+            found.rows.append(by_values.get(values, []))
+            used.add(values)
+        lone = [file for values, several in names.items() if values not in used for file in several]
+        if lone:
+            self.account.leave(f"file of {pattern.pattern} without an image: add the image, or nothing to do", *lone)
+        return found
+
+
+def _filled(key: str, columns: Mapping[str, str], row: Row) -> str:
+    """A template's lines, without those of which a column is empty."""
+    lines = [line for line in key.split("\n") if all(row[columns[name]] for name in _COLUMN.findall(line))]
+    return "\n".join(_COLUMN.sub(lambda found: row[columns[found[1]]], line) for line in lines)
+
+
+class _Joined:
+    """A table and its rows for each case."""
+
+    def __init__(self, table: Rows, rows: list[list[Row]]) -> None:
+        self.table, self.rows = table, rows

@@ -1,0 +1,286 @@
+"""Patients, classes, texts and the given split of cases, as the rules say."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from shared.contracts.cases import Grouping
+from shared.contracts.rules import LabelRule, Rules, Split, TextRule
+from shared.dataset.rules.arrays import Values
+from shared.dataset.rules.gather import Account, Found, RulesError, joined
+from shared.dataset.rules.reasons import Expected
+from shared.dataset.rules.sources import Sources
+from shared.dataset.tables.cells import comparable, mark, nearest
+from shared.dataset.tables.documents import headed
+from shared.dataset.tables.keys import same
+from shared.imaging.order import natural
+
+LONGEST_TEXT = 20_000
+NO_PATIENT = "case without a patient: fill in who it is, or name another source of patients"
+NO_LABEL = Expected("case without a class: fill it in, or leave the file out", "untargeted")
+NO_TEXT = Expected("case without a report: add its report, or leave the image out", "untargeted")
+NOT_ASKED = Expected("case of a class that was not asked for (`only`): nothing to do", "untargeted")
+NO_SECTION = "report without the section that is asked for: name another one, or none"
+LONG_TEXT = f"report of more than {LONGEST_TEXT} characters: shorten it"
+NO_SIDE = "case that the dataset's split puts nowhere: add its value to `split`, or leave it out"
+TWO_LABELS = "case with two different classes: correct the table, or use `separator` where several may hold"
+TWO_PATIENTS = "case with two different patients: correct the table"
+TWO_SIDES = "case on two sides of the dataset's split: correct the table"
+UNSURE = "case with a mark that is neither yes nor no: correct it, or leave the case out"
+
+Label = str | tuple[str, ...] | None
+
+
+@dataclass
+class Patients:
+    names: list[str | None]
+    grouping: Grouping
+    says: str
+
+
+def patients(rules: Rules, found: Sequence[Found], sources: Sources, account: Account) -> Patients:
+    """The patient of each case; None where the case is left out."""
+    if rules.patient is None:
+        says = "each case counts as a patient of its own; nothing tells them apart"
+        return Patients([case.key for case in found], "inferred", says)
+    names = single(sources.of(rules.patient), found, account, NO_PATIENT, TWO_PATIENTS)
+    written: dict[str, str] = {}
+    names = [None if name is None else written.setdefault(joined(name), name) for name in names]
+    grouping: Grouping = "derived" if rules.patient.field is not None or rules.patient.value is not None else "stated"
+    return Patients(names, grouping, sources.in_words(rules.patient))
+
+
+def single(values: Values, found: Sequence[Found], account: Account, none: str, several: str) -> list[str | None]:
+    """The one value of each case; cases with none or several are accounted for as `none` and `several` say."""
+    texts: list[str | None] = []
+    for case, some in zip(found, values, strict=True):
+        if len({_spelling(text) for text in some}) == 1:
+            texts.append(some[0])
+            continue
+        texts.append(None)
+        account.leave(several if some else none, case.key)
+        if some:
+            account.conflicts.append(f"{case.key} has {' and '.join(some[:3])}; {several.partition(':')[0]}")
+    return texts
+
+
+def labels(rule: LabelRule, found: Sequence[Found], sources: Sources, account: Account) -> list[Label]:
+    """The class of each case, or its classes in natural order; None where the case is left out."""
+    if rule.columns:
+        return _one_hot(rule, found, sources, account)
+    if rule.source is None:
+        raise RulesError("`label` needs `source`, or `table` with `columns`")
+    values = sources.of(rule.source)
+    mapping = _mapping(rule.classes)
+    chosen = {same(name) for name in rule.only}
+    if rule.separator is None:
+        if rule.classes:
+            # Two spellings of one class are no contradiction.
+            values = [_merged(some, mapping) for some in values]
+        texts = single(values, found, account, NO_LABEL, TWO_LABELS)
+        written: dict[str, str] = {}
+        named = [_named(text, mapping, written, case, account) for text, case in zip(texts, found, strict=True)]
+        return _only(named, chosen, rule.only, found, account)
+    return _separated(rule, values, mapping, chosen, found, account)
+
+
+def _mapping(classes: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {comparable(value): name for value, name in classes.items()}
+
+
+def _merged(some: Sequence[str], mapping: Mapping[str, str | None]) -> tuple[str, ...]:
+    if len(some) > 1 and len({mapping.get(comparable(text), text) for text in some}) == 1:
+        return (some[0],)
+    return tuple(some)
+
+
+def not_taken(name: str) -> Expected:
+    return Expected(f"class {name!r} that the rules leave out: nothing to do", "untargeted")
+
+
+def _named(
+    text: str | None, mapping: Mapping[str, str | None], written: dict[str, str], case: Found, account: Account
+) -> str | None:
+    if text is None:
+        return None
+    if not mapping:
+        return written.setdefault(_spelling(text), text)
+    if comparable(text) not in mapping:
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        account.leave(f"class {shown!r} that the rules do not list: add it to `classes` (null leaves it out)", case.key)
+        return None
+    name = mapping[comparable(text)]
+    if name is None:
+        account.leave(not_taken(text), case.key)
+    return name
+
+
+def _spelling(text: str) -> str:
+    """One form for spellings of one class: accents do not count, either."""
+    plain = "".join(one for one in unicodedata.normalize("NFD", text) if not "\u0300" <= one <= "\u036f")
+    return same(plain) or text
+
+
+def _only(
+    named: list[str | None], chosen: set[str], only: Sequence[str], found: Sequence[Found], account: Account
+) -> list[Label]:
+    _check_only(only, {name for name in named if name})
+    kept: list[Label] = []
+    for name, case in zip(named, found, strict=True):
+        if name is not None and chosen and same(name) not in chosen:
+            account.leave(NOT_ASKED, case.key)
+            name = None
+        kept.append(name)
+    return kept
+
+
+def _check_only(only: Sequence[str], names: set[str]) -> None:
+    there = {same(name) for name in names}
+    for name in only:
+        if names and same(name) not in there:
+            raise RulesError(f"`only` names {name!r}, which no case has{nearest(name, natural(names))}")
+
+
+def _separated(
+    rule: LabelRule,
+    values: Values,
+    mapping: Mapping[str, str | None],
+    chosen: set[str],
+    found: Sequence[Found],
+    account: Account,
+) -> list[Label]:
+    written: dict[str, str] = {}
+    all_names: set[str] = set()
+    kept: list[Label] = []
+    for some, case in zip(values, found, strict=True):
+        words = [word.strip() for text in some for word in text.split(rule.separator) if word.strip()]
+        if not words and rule.missing == "leave_out":
+            account.leave(NO_LABEL, case.key)
+            kept.append(None)
+            continue
+        unlisted = [word for word in words if mapping and comparable(word) not in mapping]
+        if unlisted:
+            account.leave(
+                f"class {unlisted[0][:60]!r} that the rules do not list: add it to `classes` (null: it does not count)",
+                case.key,
+            )
+            kept.append(None)
+            continue
+        names = [mapping[comparable(word)] if mapping else written.setdefault(_spelling(word), word) for word in words]
+        held = {name for name in names if name is not None}
+        all_names |= held
+        kept.append(tuple(natural(name for name in held if not chosen or same(name) in chosen)))
+    _check_only(rule.only, all_names)
+    return kept
+
+
+def _one_hot(rule: LabelRule, found: Sequence[Found], sources: Sources, account: Account) -> list[Label]:
+    if rule.table is None:
+        raise RulesError("`label` with `columns` needs `table`")
+    columns = {sources.column(rule.table, column): name for column, name in rule.columns.items()}
+    _check_only(rule.only, set(columns.values()))
+    chosen = {same(name) for name in rule.only}
+    kept: list[Label] = []
+    for rows, case in zip(sources.rows(rule.table), found, strict=True):
+        marks = {column: {mark(row.get(column, "")) for row in rows} - {""} for column in columns}
+        reason = _unclear(rule, rows != [], marks)
+        if reason:
+            account.leave(reason, case.key)
+            if reason == TWO_LABELS:
+                account.conflicts.append(f"{case.key} has rows that contradict each other in {rule.table}")
+            kept.append(None)
+            continue
+        held = list(dict.fromkeys(name for column, name in columns.items() if "1" in marks[column]))
+        if rule.several:
+            kept.append(tuple(natural(name for name in held if not chosen or same(name) in chosen)))
+        elif len(held) != 1:
+            which = "no class is" if not held else "several classes are"
+            account.leave(f"case of which {which} marked: correct the table, or set `several: true`", case.key)
+            kept.append(None)
+        elif chosen and same(held[0]) not in chosen:
+            account.leave(NOT_ASKED, case.key)
+            kept.append(None)
+        else:
+            kept.append(held[0])
+    return kept
+
+
+def _unclear(rule: LabelRule, listed: bool, marks: Mapping[str, set[str]]) -> str | None:
+    """Why the marks of a case say nothing; None where they do."""
+    if not listed or (not any(marks.values()) and not (rule.several and rule.missing == "none")):
+        return NO_LABEL
+    if any(len(some) > 1 for some in marks.values()):
+        return TWO_LABELS
+    if any("?" in some for some in marks.values()):
+        return UNSURE
+    if rule.several and rule.missing == "leave_out" and not all(marks.values()):
+        return "case with an empty mark: fill it in, or set `missing: none` where empty means no"
+    return None
+
+
+def texts(rule: TextRule, found: Sequence[Found], sources: Sources, account: Account) -> list[str | None]:
+    """The report of each case; None where the case is left out."""
+    parts = [sources.of(source) for source in rule.sources]
+    kept: list[str | None] = []
+    for index, case in enumerate(found):
+        some = [part[index] for part in parts]
+        if any(len(values) > 1 for values in some):
+            account.leave("case with two different reports: name the images of each in the table", case.key)
+            account.conflicts.append(f"{case.key} has two different reports")
+            kept.append(None)
+            continue
+        text = "\n\n".join(values[0].strip() for values in some if values and values[0].strip())
+        reason: str | None = NO_TEXT if not text else None
+        if text and rule.section:
+            text = _section(text, rule.section)
+            reason = NO_SECTION if not text else None
+        if len(text) > LONGEST_TEXT:
+            reason = LONG_TEXT
+        if reason:
+            account.leave(reason, case.key)
+        kept.append(None if reason else text)
+    return kept
+
+
+def _section(text: str, name: str) -> str:
+    wanted = same(name).rstrip("s")
+    return next((body for heading, body in headed(text).items() if same(heading).rstrip("s") == wanted), "")
+
+
+def sides(rules: Rules, found: Sequence[Found], sources: Sources, account: Account) -> list[Split | None]:
+    """Where the dataset's split puts each case; None where the case is left out."""
+    rule = rules.split
+    assert rule is not None
+    names: dict[str, Split] = {}
+    given: tuple[tuple[Split, tuple[str, ...]], ...] = (("train", rule.train), ("val", rule.val), ("test", rule.test))
+    for side, listed in given:
+        for value in listed:
+            if names.setdefault(comparable(value), side) != side:
+                raise RulesError(f"`split` gives the value {value!r} to two sides")
+    values = sources.of(rule.source)
+    merged = [some[:1] if len({names.get(comparable(text)) for text in some}) == 1 else some for some in values]
+    kept: list[Split | None] = []
+    for case, text in zip(found, single(merged, found, account, NO_SIDE, TWO_SIDES), strict=True):
+        kept.append(None if text is None else names.get(comparable(text)))
+        if text is not None and kept[-1] is None:
+            account.leave(NO_SIDE, case.key)
+    seen = {comparable(text) for some in values for text in some}
+    for value in (*rule.train, *rule.val, *rule.test):
+        if found and comparable(value) not in seen:
+            raise RulesError(f"`split` names {value!r}, which no case has{nearest(value, natural(seen))}")
+    return kept
+
+
+def numbers(values: Values, found: Sequence[Found], name: str, account: Account) -> list[float | None]:
+    """Slope or intercept of each case; None where there is none, or none that is a number."""
+    kept: list[float | None] = []
+    bad: list[str] = []
+    for some, case in zip(values, found, strict=True):
+        try:
+            kept.append(float(some[0]) if len(some) == 1 else None)
+        except ValueError:
+            kept.append(None)
+            bad.append(f"{case.key}: {some[0]!r}")
+    if bad:
+        account.conflicts.append(f"{name} of {len(bad)} cases is no number: {bad[0]}")
+    return kept
