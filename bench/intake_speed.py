@@ -4,8 +4,8 @@
 
 Both go through the whole program (`shared.dataset.intake.intake`) as a process of its own: decoded, checked, measured,
 looked at, written. Pictures with two workers; bar: 60 s for 10,000. Volumes of 512 x 512 x 80 voxels, gzipped, one
-worker, beside a bare program that loads each with nibabel and saves it again; bar: ratio 1.3. Exit code 1 where one is missed.
-On a busy machine look at the seconds of processor time.
+worker, beside a bare program that loads each with nibabel and saves it again; bar: ratio 1.3. Exit code 1 where one is
+missed. On a busy machine look at the seconds of processor time.
 """
 
 import os
