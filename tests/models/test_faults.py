@@ -29,7 +29,7 @@ models:
   tried-anthropic: {endpoint: anthropic, model: tried, usd: [{input: 3, output: 15, cached: 0.3, written: 3.75}]}
   tried-openai: {endpoint: openai, model: tried, usd: [{input: 3, output: 15, cached: 0.3, written: 3.75}]}
 """
-FORBIDDEN = {"command": ["rm", "-r"]}
+FORBIDDEN = {"command": "rm -r"}
 
 
 def faults(protocol: Protocol, use: str) -> dict[str, list[Reply]]:

@@ -167,7 +167,7 @@ async def test_what_a_model_thought_goes_back_as_it_was_given(
 async def test_a_cut_call_is_not_made_even_if_it_looks_whole(
     bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uses = ("c1", "read_files", READ_A), ("c2", "run_script", {"command": ["rm", "-r"]})
+    uses = ("c1", "read_files", READ_A), ("c2", "run_script", {"command": "rm -r"})
     runner = Runner()
     cut = protocol.stopped(protocol.reply(*uses), "length"), protocol.stopped(protocol.reply(*uses[1:]), "refusal")
     with endpoint_of(monkeypatch, protocol, *cut, protocol.reply(SUBMIT)) as endpoint:
@@ -180,7 +180,7 @@ async def test_a_cut_call_is_not_made_even_if_it_looks_whole(
 async def test_a_call_behind_a_submission_waits_for_what_becomes_of_it(
     bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    behind = ("c1", "run_script", {"command": ["ls"]})
+    behind = ("c1", "run_script", {"command": "ls"})
     replies = protocol.reply(("s1", "declare_infeasible", ANSWER), behind), protocol.reply(SUBMIT, behind)
     runner = Runner({"ok": False, "why": "two patients cross"}, {"ok": True})
     with endpoint_of(monkeypatch, protocol, *replies) as endpoint:
