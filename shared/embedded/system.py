@@ -216,6 +216,7 @@ def environment(home: Home, name: Service, settings: Settings, memory: Remembere
     """What a service is told by us, its own credentials among it; the rest it inherits."""
     in_store = name in store_rights.RIGHTS
     signing = settings.signing_key if name == "gateway" else None
+    models = settings.models_file
     return {
         "M3_HOME": str(home.root),
         "M3_NATS_URL": settings.nats_url,
@@ -235,6 +236,7 @@ def environment(home: Home, name: Service, settings: Settings, memory: Remembere
         "PYTHONPATH": str(Path(services.__path__[0]).parent),
         "PYTHONUNBUFFERED": "1",
         **({"M3_SIGNING_KEY": str(signing.absolute())} if signing else {}),
+        **({"M3_MODELS_FILE": str(models.absolute())} if models else {}),
     }
 
 
@@ -243,7 +245,7 @@ def inherited(name: str) -> dict[str, str]:
     env = dict(os.environ)
     env.pop("M3_SIGNING_KEY", None)
     if name in _KEYLESS:
-        env = {key: value for key, value in env.items() if not key.endswith(("_API_KEY", "_TOKEN"))}
+        env = {key: value for key, value in env.items() if not key.endswith(("_API_KEY", "_TOKEN", "_BASE_URL"))}
     return env
 
 

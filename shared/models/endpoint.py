@@ -124,7 +124,8 @@ def failure(listing: Listing, error: Exception, key: str) -> M3Error:
     said = " ".join(str((inner.get("message") if isinstance(inner, dict) else None) or error).split())[:400]
     said = said.replace(key, "(the key)") if len(key) > 4 else said
     if status is None:
-        return Unavailable(f"the endpoint of {name} could not be reached at {listing.address}: {said}")
+        where = f"could not be reached at {listing.address}: {said.rstrip('.')}"
+        return Unavailable(f"the endpoint of {name} {where}; is it up, and {listing.variable('BASE_URL')} right?")
     if status < 300:
         return no_reply(listing)
     passing = status in (408, 409, 425, 429) or status >= 500

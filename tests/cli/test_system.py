@@ -95,10 +95,11 @@ def test_the_runner_is_not_root(system: System, settings: Settings) -> None:
 
 
 def test_no_key_of_a_model_provider_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
-    assert "ANTHROPIC_API_KEY" not in inherited("tool_runner")
-    assert "ANTHROPIC_API_KEY" not in inherited("scorer")
-    assert inherited("task_manager")["ANTHROPIC_API_KEY"] == "secret"
+    for name in ("ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "ANTHROPIC_AUTH_TOKEN", "VLLM_BASE_URL"):
+        monkeypatch.setenv(name, "secret")
+        assert name not in inherited("tool_runner")
+        assert name not in inherited("scorer")
+        assert inherited("task_manager")[name] == "secret"
 
 
 def test_up_twice_changes_nothing(system: System, settings: Settings) -> None:

@@ -16,7 +16,8 @@ from shared.contracts.transcript import Turn
 from shared.models.scripted import read_transcript
 from tests.e2e.conftest import Running
 from tests.e2e.systems import Watch, apart, recorded
-from tests.models.model_endpoints import Anthropic, OpenAI, serving
+from tests.models.model_endpoints import serving
+from tests.models.protocols import Anthropic, OpenAI
 from tests.models.recorded_endpoints import Recording
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

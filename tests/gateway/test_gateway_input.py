@@ -12,7 +12,8 @@ import pytest
 from shared.bus import Bus
 from shared.settings import Settings
 from shared.store import Store
-from tests.models.model_endpoints import Anthropic, Endpoint, OpenAI, Protocol, Reply, playing, serving
+from tests.models.model_endpoints import Endpoint, playing, serving
+from tests.models.protocols import Anthropic, OpenAI, Protocol, Reply
 
 CARD = {"dataset name": "Chest Set", "dataset description": "CT of the chest", "dataset path": "/placeholder"}
 

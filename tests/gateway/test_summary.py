@@ -1,6 +1,8 @@
 """The summary tells what a reader must not miss, from events alone."""
 
-from services.gateway.summary import duration, summary
+import pytest
+
+from services.gateway.summary import duration, money, summary
 from shared.contracts.base import Event, Spent
 from shared.contracts.data import LeakageReport
 from shared.contracts.runs import Candidate, DataCard, RunFinished, RunRequested, TaskPlan, TaskPlanned
@@ -67,6 +69,19 @@ def test_a_good_run() -> None:
         "9 turns, 11 actions, 1,200 tokens (estimated)",
     ):
         assert words in told, told
+
+
+@pytest.mark.parametrize(
+    ("spent", "says"),
+    [
+        (Spent(), ""),
+        (Spent(usd=0.254), "0.25 USD"),
+        (Spent(unpriced=True), "cost in USD not known"),
+        (Spent(usd=2, unpriced=True), "more than 2.00 USD"),
+    ],
+)
+def test_the_cost_is_what_is_known_of_it(spent: Spent, says: str) -> None:
+    assert money(spent) == says
 
 
 def test_what_a_request_limited_the_run_to_is_told() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.contracts.transcript import Turn
-from tests.models.model_endpoints import Endpoint, Protocol, Reply
+from tests.models.model_endpoints import Endpoint
+from tests.models.protocols import Protocol, Reply
 
 
 class Recording(Endpoint):

@@ -1,0 +1,134 @@
+"""Endpoints that refuse, fail, break off or are not there."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from services.task_manager.keeper import keep
+from shared.agent.desk import Desk
+from shared.agent.loop import run_agent, spent_in
+from shared.agent.role import Role
+from shared.agent.service import AgentService
+from shared.bus import Bus
+from shared.contracts.transcript import Turn
+from shared.errors import M3Error, ToolBroken, Unavailable, UserError
+from shared.models.endpoint import MAX_RETRIES
+from shared.service import Context
+from shared.settings import Settings
+from tests.models.at_work import SUBMIT, Runner, core_for, desk_for, endpoint_of, working
+from tests.models.protocols import Protocol, Reply
+
+
+async def test_a_busy_endpoint_is_asked_again(
+    bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = protocol.error(429, "rate_limit_error", "slow down", retry_after_ms="1")
+    with endpoint_of(monkeypatch, protocol, busy, protocol.reply(SUBMIT)) as endpoint:
+        async with working(bus, Runner()):
+            assert await run_agent(desk, core_for(protocol, max_retries=2)) is not None
+    assert endpoint.bodies[0] == endpoint.bodies[1]
+    turns = [entry for entry in desk.entries if isinstance(entry, Turn)]
+    assert len(turns) == 1 and spent_in(desk).actions == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "error", "says"),
+    [
+        (401, "authentication_error", UserError, "_API_KEY"),
+        (403, "permission_error", UserError, "_API_KEY"),
+        (404, "not_found_error", UserError, "'a-model'"),
+        (402, "billing_error", UserError, "no credit"),
+        (400, "invalid_request_error", ToolBroken, "HTTP 400: what it said"),
+        (503, "overloaded_error", Unavailable, "HTTP 503: what it said"),
+        (529, "overloaded_error", Unavailable, "HTTP 529: what it said"),
+        (429, "rate_limit_error", Unavailable, "HTTP 429: what it said"),
+    ],
+)
+async def test_a_final_refusal_says_what_to_do(
+    desk: Desk, protocol: Protocol, status: int, kind: str, error: type[M3Error], says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    refusal = protocol.error(status, kind, "what it said")
+    with endpoint_of(monkeypatch, protocol, refusal), pytest.raises(error, match=says) as caught:
+        await run_agent(desk, core_for(protocol))
+    assert type(caught.value) is error
+    assert protocol.name in str(caught.value).lower()
+    assert "secret-key" not in str(caught.value)
+
+
+async def test_an_endpoint_that_will_not_have_the_request_ends_the_run_with_its_words(
+    bus: Bus, bus_settings: Settings, role: Role, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await desk_for(bus, role, f"{protocol.name}:a-model")
+    with endpoint_of(monkeypatch, protocol, protocol.error(400, "invalid_request_error", "too long")):
+        service = AgentService(role, Context("data_engineer", bus_settings, bus))
+        await service.handle((await bus.events(desk.brief.run_id))[-1][1])
+    state = await bus.state(desk.brief.run_id)
+    end = keep(state)
+    assert end is not None and end.end == "crashed"
+    assert f"data_engineer: the endpoint of {protocol.name}:a-model answered HTTP 400: too long" in end.reason
+    assert state.spent.turns == 0, "what was never answered is no turn"
+
+
+async def test_an_outage_longer_than_the_retries_holds_the_run_up_and_costs_nothing(
+    bus: Bus, bus_settings: Settings, role: Role, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await desk_for(bus, role, f"{protocol.name}:a-model")
+    service = AgentService(role, Context("data_engineer", bus_settings, bus))
+    event = (await bus.events(desk.brief.run_id))[-1][1]
+    broken = protocol.error(500, "api_error", "out of order", retry_after_ms="1")
+    with endpoint_of(monkeypatch, protocol, *[broken] * (1 + MAX_RETRIES), protocol.reply(SUBMIT)):
+        async with working(bus, Runner()):
+            with pytest.raises(Unavailable, match="out of order"):  # which the bus answers by calling again
+                await service.handle(event)
+            assert keep(await bus.state(desk.brief.run_id)) is None, "the run goes on"
+            await service.handle(event)
+    state = await bus.state(desk.brief.run_id)
+    assert state.infeasible is not None and state.spent.turns == 1
+
+
+async def test_a_page_instead_of_a_reply_points_to_the_base_url(
+    desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Reply(200, "<html>welcome</html>")
+    variable = f"{protocol.name.upper()}_BASE_URL"
+    with endpoint_of(monkeypatch, protocol, page), pytest.raises(Unavailable, match=variable):
+        await run_agent(desk, core_for(protocol))
+
+
+@pytest.mark.parametrize("broken", ["dropped", "half", "late"])
+async def test_a_broken_connection_is_tried_again(
+    bus: Bus, desk: Desk, protocol: Protocol, broken: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = dataclasses.replace(protocol.reply(SUBMIT), broken=broken)
+    with endpoint_of(monkeypatch, protocol, lost, protocol.reply(SUBMIT)):
+        async with working(bus, Runner()):
+            accepted = await run_agent(desk, core_for(protocol, max_retries=1))
+    assert accepted is not None and accepted.spent.turns == 1
+
+
+async def test_nobody_at_the_address_is_an_outage(
+    desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", "http://somebody:secret-word@127.0.0.1:9/v1")
+    with pytest.raises(Unavailable, match=r"could not be reached at http://127\.0\.0\.1:9/v1:"):
+        await run_agent(desk, core_for(protocol))
+
+
+async def test_a_local_server_needs_no_key(
+    bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(f"{protocol.name.upper()}_API_KEY")
+    with endpoint_of(monkeypatch, protocol, protocol.reply(SUBMIT)):
+        async with working(bus, Runner()):
+            assert await run_agent(desk, core_for(protocol)) is not None
+
+
+async def test_neither_key_nor_address_names_both_variables(
+    desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = protocol.name.upper()
+    monkeypatch.delenv(f"{name}_API_KEY")
+    with pytest.raises(UserError, match=f"{name}_API_KEY.*{name}_BASE_URL"):
+        await run_agent(desk, core_for(protocol))
