@@ -123,7 +123,6 @@ def convert(
     raw = cache / "raw" / DATASET
     for folder in (raw / "imagesTr", raw / "labelsTr"):
         folder.mkdir(parents=True)
-
     written: dict[str, Written] = {}
 
     def write(row: Row) -> None:
@@ -150,15 +149,16 @@ def convert(
             "file_ending": ending,
             "overwrite_image_reader_writer": "NaturalImage2DIO" if good[0].picture else "NibabelIOWithReorient",
             # Without this list nnU-Net forks twelve processes to look for the files.
-            "dataset": {name: case_files(name, good[0].channels, ending) for name in map(case_name, rows)},
+            "dataset": {
+                name: {
+                    "images": [f"imagesTr/{name}_{number:04d}{ending}" for number in range(good[0].channels)],
+                    "label": f"labelsTr/{name}{ending}",
+                }
+                for name in map(case_name, rows)
+            },
         },
     )
     return counts
-
-
-def case_files(name: str, channels: int, ending: str) -> dict[str, Any]:
-    images = [f"imagesTr/{name}_{number:04d}{ending}" for number in range(channels)]
-    return {"images": images, "label": f"labelsTr/{name}{ending}"}
 
 
 def write_case(row: Row, data: Path, raw: Path, values: Mapping[str, int]) -> Written:
