@@ -76,7 +76,9 @@ def prepare(config: Config, rows: Sequence[Row], cache: Path, device: str, plans
         if edited:
             print(f"{plans_at} was edited and is followed; remove it to have nnU-Net plan anew", flush=True)
         write_json(plans_file(cache), plans)
-        write_splits(rows, cache)
+        # The one fold that there is: ours, never one of nnU-Net's random ones.
+        parts = {split: sorted(case_name(row) for row in rows if row["split"] == split) for split in ("train", "val")}
+        write_json(plans_file(cache).with_name("splits_final.json"), [parts])
         preprocess(plans, configuration, cache)
         known = {**known, "plans": plans, "configuration": configuration}
         write_json(note, known)
@@ -197,9 +199,3 @@ def kind_problems(rows: Sequence[Row], found: Sequence[Written]) -> list[Problem
         elif case.channels != found[0].channels:
             problems.append(Problem(name, f"has {case.channels} channel(s), {first} has {found[0].channels}"))
     return problems
-
-
-def write_splits(rows: Sequence[Row], cache: Path) -> None:
-    """The one fold that there is: ours, never one of nnU-Net's random ones."""
-    parts = {split: sorted(case_name(row) for row in rows if row["split"] == split) for split in ("train", "val")}
-    write_json(cache / "preprocessed" / DATASET / "splits_final.json", [parts])

@@ -73,15 +73,13 @@ class Judge:
         """The configuration with the size of the pieces that are left out, where that is `auto`."""
         if self.config.prediction.min_component_mm3 != "auto":
             return self.config
-        least = self.specks(model) if self.affords(2) else 0.0
+        least = 0.0
+        if self.affords(2):
+            dice = [of_all_cases(found) or 0.0 for found in self.scores(model, SPECKS)]
+            # Small pieces stay where leaving them out gains less than GAIN.
+            least = 0.0 if max(dice) < dice[0] + GAIN else SPECKS[dice.index(max(dice))]
         chosen = self.config.prediction.model_copy(update={"min_component_mm3": least})
         return self.config.model_copy(update={"prediction": chosen})
-
-    def specks(self, model: torch.nn.Module) -> float:
-        """The best of SPECKS; small pieces stay where leaving them out gains less than GAIN."""
-        dice = [of_all_cases(found) or 0.0 for found in self.scores(model, SPECKS)]
-        best = max(dice)
-        return 0.0 if best < dice[0] + GAIN else SPECKS[dice.index(best)]
 
     def scores(self, model: torch.nn.Module, specks: Sequence[float]) -> list[list[CaseScore]]:
         """For each size of specks, the images' scores."""

@@ -60,13 +60,13 @@ def settle(
         found = read_all(rows, lambda row: masks.load_case(row, root, values))
         raise DataProblems(found or [Problem("training images", "none of those looked at can be read")])
     if not how.channels:
-        how = changed(how, channels=int(np.median([look.channels for look in looks])))
+        how = how.model_copy(update={"channels": int(np.median([look.channels for look in looks]))})
     if how.dimensions == "auto":
-        how = changed(how, dimensions=2 if all(look.size[0] == 1 for look in looks) else 3)
+        how = how.model_copy(update={"dimensions": 2 if all(look.size[0] == 1 for look in looks) else 3})
     if how.spacing == "auto":
-        how = changed(how, spacing=spacing(looks, how))
+        how = how.model_copy(update={"spacing": spacing(looks, how)})
     if how.patch_size == "auto":
-        how = changed(how, patch_size=patch_size(looks, how, model))
+        how = how.model_copy(update={"patch_size": patch_size(looks, how, model)})
     return intensity(looks, how)
 
 
@@ -128,7 +128,7 @@ def intensity(looks: Sequence[Look], how: Preprocess) -> Preprocess:
     # Hounsfield units mean the same in all images.
     units = float(np.mean([look.hu for look in looks]))
     if how.intensity == "auto":
-        how = changed(how, intensity="ct" if how.window is not None or units > 0.8 else "zscore")
+        how = how.model_copy(update={"intensity": "ct" if how.window is not None or units > 0.8 else "zscore"})
     if how.intensity == "ct" and 0.2 < units < 0.8:
         print(
             f"only {units:.0%} of the images look like Hounsfield units: if the others are in other units, "
@@ -138,9 +138,5 @@ def intensity(looks: Sequence[Look], how: Preprocess) -> Preprocess:
     if how.intensity == "ct" and how.window is None:
         inside = np.concatenate([look.inside for look in looks])
         low, high = np.percentile(inside, (0.5, 99.5)) if inside.size else (-200.0, 300.0)
-        how = changed(how, window=(round(float(low)), round(max(float(high), float(low) + 1))))
+        how = how.model_copy(update={"window": (round(float(low)), round(max(float(high), float(low) + 1)))})
     return how
-
-
-def changed(how: Preprocess, **settled: object) -> Preprocess:
-    return how.model_copy(update=settled)
