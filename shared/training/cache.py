@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,20 +43,16 @@ class ArrayCache:
             return make().astype(np.float16)
         about = json.dumps([self.recipe, sample_digest(files)], sort_keys=True, default=str)
         path = self.folder / f"{hashlib.sha256(about.encode()).hexdigest()[:32]}.npy"
-        try:
+        with suppress(OSError, ValueError):
             found: Array = np.load(path, allow_pickle=False)
             return found
-        except (OSError, ValueError):
-            pass
         array = make().astype(np.float16)
-        try:
+        with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self.folder, suffix=".part")
             with os.fdopen(handle, "wb") as file:
                 np.save(file, array)
             Path(name).replace(path)
-        except OSError:
-            pass
         return array
 
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
+import torch
+
 from shared.training.progress import read_json, write_json
 
 NEEDED = ("trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors")
@@ -17,29 +20,24 @@ WRITTEN = ("package", "checkpoints", "cache")
 SENTINEL = "checkpoint-is-incomplete.txt"
 
 
-@dataclass(frozen=True)
-class Picked:
-    """`path` is None when there is nothing to go on from; `broken` says which were passed over and why."""
-
-    path: Path | None
-    broken: tuple[tuple[str, str], ...] = ()
-
-
-def pick_checkpoint(folder: Path, fault: Callable[[Path], str | None] | None = None) -> Picked:
-    """The newest intact `checkpoint-<step>` below `folder`. Each is test-loaded; `fault` replaces that test."""
+def pick_checkpoint(
+    folder: Path, fault: Callable[[Path], str | None] | None = None
+) -> tuple[Path | None, dict[str, str]]:
+    """The newest intact `checkpoint-<step>` below `folder`, if any, and which were passed over and why. Each is
+    test-loaded; `fault` replaces that test."""
     test = fault or checkpoint_fault
     numbered = [
         (int(found.group(1)), item)
         for item in (folder.iterdir() if folder.is_dir() else ())
         if (found := re.fullmatch(r"checkpoint-(\d+)", item.name)) and item.is_dir()
     ]
-    broken: list[tuple[str, str]] = []
+    broken: dict[str, str] = {}
     for _, path in sorted(numbered, reverse=True):
         reason = test(path)
         if reason is None:
-            return Picked(path, tuple(broken))
-        broken.append((path.name, reason))
-    return Picked(None, tuple(broken))
+            return path, broken
+        broken[path.name] = reason
+    return None, broken
 
 
 def checkpoint_fault(path: Path) -> str | None:
@@ -49,10 +47,6 @@ def checkpoint_fault(path: Path) -> str | None:
     for name in NEEDED:
         if not (path / name).is_file() or not (path / name).stat().st_size:
             return f"{name} is missing or empty"
-    # Late: picking among other formats must not cost the import of torch.
-    import safetensors.torch
-    import torch
-
     try:
         if "global_step" not in json.loads((path / "trainer_state.json").read_text()):
             return "trainer_state.json names no step"
@@ -62,15 +56,6 @@ def checkpoint_fault(path: Path) -> str | None:
     except Exception as error:  # whatever a torn file raises
         return f"it does not load ({type(error).__name__})"
     return None
-
-
-def set_aside(folder: Path, picked: Picked) -> None:
-    """Rename broken checkpoints, so that nothing else picks them or overwrites halfway into them."""
-    for name, _ in picked.broken:
-        target = folder / f"broken-{name}"
-        if target.exists():
-            shutil.rmtree(target)
-        (folder / name).replace(target)
 
 
 @dataclass(frozen=True)
@@ -120,17 +105,19 @@ def note_seconds(folder: Path, attempt: Attempt, spent_now: float) -> None:
 
 
 def resume(folder: Path, mark: str, fault: Callable[[Path], str | None] | None = None) -> tuple[Attempt, Path | None]:
-    """Open the training that `mark` stands for; -> this attempt and what it goes on from. Says so on stdout."""
+    """Open the training that `mark` stands for; -> this attempt and what it goes on from. Says so on stdout. Broken
+    checkpoints are renamed, so that nothing else picks them or overwrites halfway into them."""
     attempt = begin_attempt(folder, mark)
-    picked = pick_checkpoint(folder, fault)
-    for name, reason in picked.broken:
+    path, broken = pick_checkpoint(folder, fault)
+    for name, reason in broken.items():
         print(f"{name} is passed over: {reason}", flush=True)
-    set_aside(folder, picked)
-    if picked.path:
-        print(f"attempt {attempt.number} goes on from {picked.path.name}", flush=True)
+        shutil.rmtree(folder / f"broken-{name}", ignore_errors=True)
+        (folder / name).replace(folder / f"broken-{name}")
+    if path:
+        print(f"attempt {attempt.number} goes on from {path.name}", flush=True)
     elif attempt.number > 1:
         print(f"attempt {attempt.number} starts from the beginning: no intact checkpoint", flush=True)
-    return attempt, picked.path
+    return attempt, path
 
 
 def code_of(workspace: Path) -> list[Path]:

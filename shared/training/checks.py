@@ -2,7 +2,7 @@
 nothing is written yet."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,11 +69,6 @@ def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (label,) if isinstance(label, str) else tuple(label)
 
 
-def several_labels(rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether several labels may hold of a case: the labels are lists then."""
-    return any(isinstance(row.get("label"), list | tuple) for row in rows)
-
-
 def split_problems(rows: Sequence[Row], index: str) -> list[Problem]:
     """No training rows, no validation rows, or a patient on both sides. Test rows have no place here either."""
     counts = Counter(str(row["split"]) for row in rows)
@@ -100,7 +95,7 @@ def split_problems(rows: Sequence[Row], index: str) -> list[Problem]:
 def label_problems(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
     """Labels that the label map does not hold, rows without one, splits in which nothing can be told apart."""
     problems = []
-    several = several_labels(rows)
+    several = any(isinstance(row["label"], list) for row in rows)
     for row in rows:
         found, sample = labels_of(row), str(row["sample_id"])
         if row["label"] is None:

@@ -33,15 +33,8 @@ def launch(processes: int) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=processes,
-        rdzv_backend="c10d",
-        rdzv_endpoint="127.0.0.1:0",
-        local_addr="127.0.0.1",
-        max_restarts=0,
-    )
+    meeting = {"rdzv_backend": "c10d", "rdzv_endpoint": "127.0.0.1:0", "local_addr": "127.0.0.1"}
+    config = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=processes, max_restarts=0, **meeting)
     try:
         elastic_launch(config, sys.executable)("-u", *sys.argv)
     except ChildFailedError as error:

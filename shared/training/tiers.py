@@ -65,7 +65,7 @@ def climb(
     Of several processes that train together the first climbs for all (`ranks.by_first`): they need one batch size.
     Raises TrainingFailed, in two lines: cause and direction.
     """
-    log = Evidence(evidence if ranks.first() else None)
+    log = Evidence(evidence)
     begin = time.monotonic()
     while True:
         try:
@@ -85,7 +85,7 @@ def climb(
         torch.cuda.empty_cache()
         size = wanted.batch_size
         wanted = wanted.model_copy(update={"batch_size": size // 2, "accumulate": 2 * wanted.accumulate})
-        log.say(f"the memory does not hold a batch of {size}; {size // 2} are taken, twice as often a step")
+        ranks.say(f"the memory does not hold a batch of {size}; {size // 2} are taken, twice as often a step")
 
 
 @contextmanager
@@ -108,15 +108,11 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 class Evidence:
-    """The newest word on each tier, in a file that is written whole and on stdout; `path` None keeps quiet."""
+    """The newest word on each tier, in a file that is written whole and on stdout."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.tiers: dict[str, dict[str, Any]] = {}
-
-    def say(self, text: str) -> None:
-        if self.path:
-            print(text, flush=True)
 
     @contextmanager
     def tier(self, name: str) -> Iterator[dict[str, Any]]:
@@ -131,9 +127,8 @@ class Evidence:
         finally:
             told["seconds"] = round(time.monotonic() - begin, 2)
             self.tiers[name] = told
-            if self.path:
-                write_json(self.path, {"tiers": list(self.tiers.values())})
-            self.say(f"tier {name} {'passed' if told['passed'] else 'FAILED'} in {told['seconds']} s: {told['text']}")
+            write_json(self.path, {"tiers": list(self.tiers.values())})
+            ranks.say(f"tier {name} {'passed' if told['passed'] else 'FAILED'} in {told['seconds']} s: {told['text']}")
 
 
 class Tiers:
@@ -266,7 +261,7 @@ class Tiers:
         torch.set_num_threads(min(seconds, key=lambda threads: seconds[threads]) if seconds else most)
         if len(seconds) > 1:
             told = ", ".join(f"{found:.3g} s with {threads}" for threads, found in seconds.items())
-            self.log.say(f"{torch.get_num_threads()} of {most} threads are taken: a step takes {told}")
+            ranks.say(f"{torch.get_num_threads()} of {most} threads are taken: a step takes {told}")
 
     def part(self) -> float:
         """A few samples for two rounds, loaded and trained on as all will be. -> seconds a batch."""

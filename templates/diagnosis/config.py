@@ -11,9 +11,7 @@ import sections
 from sections import Augmentation
 
 from shared.training import configfile
-from shared.training.configfile import ConfigError, Section, load_config
-
-__all__ = ["Config", "ConfigError", "load"]
+from shared.training.configfile import Section, load_config
 
 
 class Preprocess(sections.Preprocess):

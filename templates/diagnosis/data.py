@@ -6,8 +6,7 @@ train_index.jsonl: sample_id, patient, files, split, and label: a class name, or
 
 import json
 import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ import augment
 import images
 import numpy as np
 import torch
+from images import Row, data_root, rows_of
 
 from shared.imaging.inputs import views_of
 from shared.imaging.volume import BadImage, Image
 
-Row = Mapping[str, Any]
 MOST_VIEWS, MOST_COUNTED = 4, 200
 
 
@@ -104,16 +103,6 @@ def glimpses(config: Any, rows: Sequence[Row]) -> Iterator[Image]:
             yield images.load_image(files if channels else groups[0], how)
         except (BadImage, OSError):
             continue
-
-
-def rows_of(config: Any) -> list[Row]:
-    # Not splitlines(): it also breaks at characters that are legal inside a JSON string.
-    lines = Path(config.index).read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines if line.strip()]
-
-
-def data_root(config: Any) -> Path:
-    return Path(config.data_root or os.environ.get("M3_DATA") or ".")
 
 
 def label_names(config: Any) -> list[str]:

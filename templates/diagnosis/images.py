@@ -6,9 +6,11 @@ RAS+ orientation and transposed, so D runs inferior to superior, H posterior to 
 Every reason not to use an input is a `BadImage`; nothing is repaired by guessing.
 """
 
+import json
 import math
+import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,19 @@ from shared.imaging.resample import resized
 from shared.imaging.units import looks_like_hu
 from shared.imaging.volume import BadImage, Image, as_picture, channels_first, fitted, read, size_dhw, stack
 
+Row = Mapping[str, Any]
 LOOKED_AT = 24
 """Training images from which `auto` is settled."""
+
+
+def rows_of(config: Any) -> list[Row]:
+    # Not splitlines(): it also breaks at characters that are legal inside a JSON string.
+    lines = Path(config.index).read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def data_root(config: Any) -> Path:
+    return Path(config.data_root or os.environ.get("M3_DATA") or ".")
 
 
 def whole(how: Any) -> tuple[int, ...]:

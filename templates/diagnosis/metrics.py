@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import expit, softmax
 from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
+
+from shared.training.dice import mean
 
 
 def scores(
@@ -37,10 +40,7 @@ def scores(
 
 def probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray:
     logits = logits.astype(np.float64)
-    if multi_label:
-        return 1 / (1 + np.exp(-logits))
-    shifted = np.exp(logits - logits.max(1, keepdims=True))
-    return shifted / shifted.sum(1, keepdims=True)
+    return expit(logits) if multi_label else softmax(logits, 1)
 
 
 def one_hot(labels: np.ndarray, classes: int, multi_label: bool) -> np.ndarray:
@@ -73,11 +73,6 @@ def aucs(chances: np.ndarray, truth: np.ndarray) -> list[float | None]:
 def auc_by_class(logits: np.ndarray, labels: np.ndarray, multi_label: bool) -> list[float | None]:
     chances = probabilities(logits, multi_label)
     return aucs(chances, one_hot(labels, chances.shape[1], multi_label))
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
 
 
 def class_weights(targets: np.ndarray, multi_label: bool) -> list[float]:

@@ -94,18 +94,14 @@ class VisionTransformer(nn.Module):
         return self.network(image)[0].transpose(1, 2).unflatten(2, self.grid)
 
 
-class Swin(nn.Module):
+class Swin(Convolutional):
     """The encoder of SwinUNETR: shifted windows of 7, four stages of two layers."""
 
     def __init__(self, inputs: int, width: int, dims: int) -> None:
-        super().__init__()
         import einops  # noqa: F401  (MONAI's needs it, and a package has what is imported)
         from monai.networks.nets.swin_unetr import SwinTransformer
 
         heads: Any = (3, 6, 12, 24)
-        self.network = SwinTransformer(
-            inputs, 3 * width, (7,) * dims, (2,) * dims, (2, 2, 2, 2), heads, spatial_dims=dims
+        super().__init__(
+            SwinTransformer(inputs, 3 * width, (7,) * dims, (2,) * dims, (2, 2, 2, 2), heads, spatial_dims=dims)
         )
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        return self.network(image)[-1]

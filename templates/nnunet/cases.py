@@ -1,8 +1,8 @@
 """The index as an nnU-Net dataset: checked, converted, planned and preprocessed below one cache folder.
 
-Everything here can be made again. Images are links where they can be; masks are written with the classes 1..N in place
-of the dataset's values, on the image's own grid; affine, spacing and orientation are never rewritten. `plans.json` is
-nnU-Net's plan, there to be read and edited: an edited one is kept and followed.
+Everything here can be made again. Masks are written with the classes 1..N in place of the dataset's values, on the
+image's own grid; affine, spacing and orientation are never rewritten. `plans.json` is nnU-Net's plan, there to be read
+and edited: an edited one is kept and followed.
 """
 
 import hashlib
@@ -76,7 +76,9 @@ def prepare(config: Config, rows: Sequence[Row], cache: Path, device: str, plans
         if edited:
             print(f"{plans_at} was edited and is followed; remove it to have nnU-Net plan anew", flush=True)
         write_json(plans_file(cache), plans)
-        write_splits(rows, cache)
+        # The one fold that there is: ours, never one of nnU-Net's random ones.
+        parts = {split: sorted(case_name(row) for row in rows if row["split"] == split) for split in ("train", "val")}
+        write_json(plans_file(cache).with_name("splits_final.json"), [parts])
         preprocess(plans, configuration, cache)
         known = {**known, "plans": plans, "configuration": configuration}
         write_json(note, known)
@@ -123,7 +125,6 @@ def convert(
     raw = cache / "raw" / DATASET
     for folder in (raw / "imagesTr", raw / "labelsTr"):
         folder.mkdir(parents=True)
-
     written: dict[str, Written] = {}
 
     def write(row: Row) -> None:
@@ -150,15 +151,16 @@ def convert(
             "file_ending": ending,
             "overwrite_image_reader_writer": "NaturalImage2DIO" if good[0].picture else "NibabelIOWithReorient",
             # Without this list nnU-Net forks twelve processes to look for the files.
-            "dataset": {name: case_files(name, good[0].channels, ending) for name in map(case_name, rows)},
+            "dataset": {
+                name: {
+                    "images": [f"imagesTr/{name}_{number:04d}{ending}" for number in range(good[0].channels)],
+                    "label": f"labelsTr/{name}{ending}",
+                }
+                for name in map(case_name, rows)
+            },
         },
     )
     return counts
-
-
-def case_files(name: str, channels: int, ending: str) -> dict[str, Any]:
-    images = [f"imagesTr/{name}_{number:04d}{ending}" for number in range(channels)]
-    return {"images": images, "label": f"labelsTr/{name}{ending}"}
 
 
 def write_case(row: Row, data: Path, raw: Path, values: Mapping[str, int]) -> Written:
@@ -166,35 +168,15 @@ def write_case(row: Row, data: Path, raw: Path, values: Mapping[str, int]) -> Wr
     image, classes = masks.load_case(row, data, values)
     if not image.array.any():
         raise BadImage("the image is zero everywhere")
-    case, files = case_name(row), masks.image_files(row, data)
+    case, channels = case_name(row), image.array.shape[-1]
     # nnU-Net reads whole 8 and 16 bit pictures as such; anything else becomes a volume of one slice.
     picture = image.affine is None and image.array.min() >= 0 and image.array.dtype.kind in "iu"
-    linked, channels = may_link(image, files), image.array.shape[-1]
+    voxels = image.array.astype(np.uint16) if picture else image.array
     for number in range(channels):
-        channel, name = image.array[..., number], raw / "imagesTr" / f"{case}_{number:04d}"
-        if linked:
-            name.with_suffix(".nii.gz").symlink_to(files[number].resolve())
-        else:
-            save(channel if not picture else channel.astype(np.uint16), image, picture, name)
+        save(voxels[..., number], image, picture, raw / "imagesTr" / f"{case}_{number:04d}")
     save(classes, image, picture, raw / "labelsTr" / case)
     present = frozenset(int(number) for number in np.unique(classes)) - {0}
     return Written(channels, picture, image.hu_known or looks_like_hu(image.array[..., 0]), present)
-
-
-def may_link(image: Image, files: Sequence[Path]) -> bool:
-    """Whether nnU-Net reads the files as we do: it takes the spacing from where the header says it once more, and wants
-    it the same to the last digit in all channels."""
-    import nibabel
-    from nibabel.affines import voxel_sizes
-
-    if image.array.shape[-1] != len(files) or not all(file.name.lower().endswith(".nii.gz") for file in files):
-        return False
-    found = [nibabel.load(file) for file in files]
-    if any(len(one.shape) != 3 for one in found):
-        return False
-    zooms, wanted = found[0].header.get_zooms(), voxel_sizes(image.affine)
-    same = all(np.array_equal(one.affine, found[0].affine) for one in found)
-    return same and all(one.header.get_zooms() == zooms for one in found) and np.allclose(zooms, wanted, rtol=1e-4)
 
 
 def save(array: np.ndarray, image: Image, picture: bool, name: Path) -> None:
@@ -217,9 +199,3 @@ def kind_problems(rows: Sequence[Row], found: Sequence[Written]) -> list[Problem
         elif case.channels != found[0].channels:
             problems.append(Problem(name, f"has {case.channels} channel(s), {first} has {found[0].channels}"))
     return problems
-
-
-def write_splits(rows: Sequence[Row], cache: Path) -> None:
-    """The one fold that there is: ours, never one of nnU-Net's random ones."""
-    parts = {split: sorted(case_name(row) for row in rows if row["split"] == split) for split in ("train", "val")}
-    write_json(cache / "preprocessed" / DATASET / "splits_final.json", [parts])

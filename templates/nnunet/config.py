@@ -6,10 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from shared.training.configfile import ConfigError, Section, load_config
+from shared.training.configfile import Section, load_config
 from shared.training.masks import Source
-
-__all__ = ["Config", "ConfigError", "load"]
 
 
 class Nnunet(Section):

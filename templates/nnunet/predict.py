@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # `python -I` leaves the script's own folder out
 
 from shared.training.exported.package_cli import Asked, main  # noqa: E402
+from shared.training.exported.segmenting import Segmenter  # noqa: E402
 
 
 class Engine:
@@ -79,40 +80,18 @@ class Engine:
         return from_dhw(np.asarray(classes), image), scores
 
 
-class Predictor:
-    """The packaged model, as package_cli asks for it."""
-
+class Predictor(Segmenter):
     def __init__(self, asked: Asked) -> None:
-        import numpy as np
+        super().__init__(asked)
         import safetensors.torch
 
-        names, values = asked.labels["names"], asked.labels["values"]
-        self.head = {"task": asked.config["task"], "labels": names, "label_values": values}
-        self.numbers = np.array([0, *(values[name] for name in names)])
-        self.scored = bool(asked.config["score_map"])
         weights = asked.package / "model.safetensors"
         # nnU-Net registers its layers twice; load_model knows that, a plain state dict does not.
         self.engine = Engine(asked.config, lambda network: safetensors.torch.load_model(network, weights), asked.device)
-        self.output, self.taken = asked.output, set[str]()
+        self.channels = self.engine.channels
 
-    def read(self, path: Path) -> tuple[str, Any]:
-        from shared.imaging.case import load_image
-        from shared.imaging.inputs import input_files, input_name
-
-        return input_name(path), load_image(input_files(path), self.engine.channels)
-
-    def answer(self, items: list[tuple[str, Any]]) -> list[dict[str, str]]:
-        from shared.imaging.case import free_name, write_mask, write_scores
-
-        answers = []
-        for stem, image in items:
-            classes, scores = self.engine.segment(image, self.scored)
-            name = free_name(stem, self.taken)
-            answer = {"mask": write_mask(image, self.numbers[classes], self.output, name)}
-            if scores is not None:
-                answer["score"] = write_scores(image, scores, self.output, name)
-            answers.append(answer)
-        return answers
+    def segment(self, image: Any) -> tuple[Any, Any]:
+        return self.engine.segment(image, self.scored)
 
 
 if __name__ == "__main__":

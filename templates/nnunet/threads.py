@@ -1,8 +1,7 @@
 """nnU-Net bounds the threads of its workers by looking up which libraries a process has. A sandbox may hide that of all
 processes but the first; then the environment's bounds (OMP_NUM_THREADS and the like) have to be enough."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -13,16 +12,12 @@ DRAWING = (
 )
 
 
-@contextmanager
-def limits(*words: Any, **more: Any) -> Iterator[None]:
+def limits(*words: Any, **more: Any) -> Any:
     """threadpool_limits, or nothing where /proc/self/maps cannot be read."""
     try:
-        bound: Any = import_module("threadpoolctl").threadpool_limits(*words, **more)
+        return import_module("threadpoolctl").threadpool_limits(*words, **more)
     except OSError:
-        yield
-        return
-    with bound:
-        yield
+        return nullcontext()
 
 
 def bear_hidden_libraries() -> None:

@@ -12,9 +12,7 @@ from pydantic import Field
 from sections import Preprocess
 
 from shared.training import configfile
-from shared.training.configfile import ConfigError, Section, load_config
-
-__all__ = ["Config", "ConfigError", "load"]
+from shared.training.configfile import Section, load_config
 
 
 class Views(Section):

@@ -4,11 +4,9 @@ train.py, predict.py and the checks call `resolve`, `build` and `read`; the rest
 train_index.jsonl: sample_id, patient, split, files (the views of a case), and target, the report's text.
 """
 
-import json
 import math
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,13 @@ import decoder
 import images
 import numpy as np
 import torch
+from images import Row, data_root, rows_of
 from words import Words, learn
 from words import load as load_words
 
 from shared.imaging.inputs import views_of
 from shared.imaging.volume import BadImage, Image
 
-Row = Mapping[str, Any]
 MOST_VIEWS = 4
 """Of a case that `auto` looks at."""
 
@@ -144,13 +142,3 @@ def glimpses(config: Any, rows: Sequence[Row]) -> Iterator[Image]:
             yield images.load_image([data_root(config) / rows[place]["files"][0]], config.preprocess)
         except (BadImage, OSError):
             continue
-
-
-def rows_of(config: Any) -> list[Row]:
-    # Not splitlines(): it also breaks at characters that are legal inside a JSON string.
-    lines = Path(config.index).read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines if line.strip()]
-
-
-def data_root(config: Any) -> Path:
-    return Path(config.data_root or os.environ.get("M3_DATA") or ".")

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-BETA = 1.2
-"""Of ROUGE-L: how much more what is missed counts than what is too much."""
+from shared.rouge import rouge_l
+
 SHUFFLES = 99
 
 
@@ -22,7 +22,7 @@ def scores(references: Sequence[str], answers: Sequence[str]) -> dict[str, float
     """`bleu_1` to `bleu_4` of the corpus, `rouge_l` as the mean over reports."""
     pairs = [(tokens(reference), tokens(answer)) for reference, answer in zip(references, answers, strict=True)]
     return {
-        "rouge_l": float(np.mean([rouge_l(want, have) for want, have in pairs])),
+        "rouge_l": float(np.mean([rouge_l(have, want) for want, have in pairs])),
         **{f"bleu_{most}": bleu(pairs, most) for most in range(1, 5)},
     }
 
@@ -47,28 +47,6 @@ def ngrams(words: list[str], size: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(words[at : at + size]) for at in range(len(words) - size + 1))
 
 
-def rouge_l(want: list[str], have: list[str]) -> float:
-    """F-measure of the longest common subsequence."""
-    common = longest_common(want, have)
-    if not common:
-        return 0.0
-    precision, recall = common / len(have), common / len(want)
-    return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
-
-
-def longest_common(first: list[str], second: list[str]) -> int:
-    """Length of the longest common subsequence, a row of the table as the bits of one number (Hyyro 2004)."""
-    places: dict[str, int] = {}
-    for at, word in enumerate(first):
-        places[word] = places.get(word, 0) | 1 << at
-    full = (1 << len(first)) - 1
-    row = full
-    for word in second:
-        same = row & places.get(word, 0)
-        row = ((row + same) | (row - same)) & full
-    return len(first) - row.bit_count()
-
-
 def image_dependence(
     references: Sequence[str], answers: Sequence[str], patients: Sequence[str], seed: int = 0
 ) -> dict[str, float | None]:
@@ -86,7 +64,7 @@ def image_dependence(
 
     def score(reference: str, answer: str) -> float:
         if (reference, answer) not in known:
-            known[reference, answer] = rouge_l(words[reference], words[answer])
+            known[reference, answer] = rouge_l(words[answer], words[reference])
         return known[reference, answer]
 
     generator = np.random.default_rng(seed)

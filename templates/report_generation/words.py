@@ -90,8 +90,7 @@ def load(path: Path) -> Words:
     if not file.is_file():
         raise ValueError(f"the tokenizer {file} does not exist")
     try:
-        return Words(Tokenizer.from_file(str(file)))
-    except ValueError:
-        raise
+        found = Tokenizer.from_file(str(file))
     except Exception as error:  # what the library raises for a damaged file has no type of its own
         raise ValueError(f"the tokenizer {file} cannot be read ({error})") from error
+    return Words(found)

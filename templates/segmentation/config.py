@@ -7,10 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from shared.training import configfile
-from shared.training.configfile import ConfigError, Section, load_config
+from shared.training.configfile import Section, load_config
 from shared.training.masks import Source
-
-__all__ = ["Config", "ConfigError", "load"]
 
 Axis = Literal["D", "H", "W"]
 

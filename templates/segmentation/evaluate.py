@@ -44,21 +44,16 @@ class Judge:
         """Of the last evaluation."""
         self.best = Best(folder)
 
-    def __call__(self, model: torch.nn.Module) -> tuple[float, float]:
-        """Dice, and by which of two equals the better is known: the mean over all images, healthy ones as well. NaN
-        where no image has a structure and none was found."""
-        begin = time.monotonic()
-        (scores,) = self.scores(model, (0.0,))
-        dice = summary(scores, self.data.label_names)["dice"]
-        self.seconds = time.monotonic() - begin
-        return (math.nan if dice is None else dice), of_all_cases(scores) or 0.0
-
     def consider(self, model: torch.nn.Module, name: str, epoch: float, step: int) -> float | None:
-        """Measure weights, and keep them where they are better than all before. -> Dice, None where not defined."""
+        """Measure weights, and keep them where they are better than all before; of equals those that are better over
+        all images, healthy ones as well. -> Dice, None where no image has a structure and none was found."""
+        begin = time.monotonic()
         ranks.share_buffers(model)
-        dice, every = self(model)
+        (scores,) = self.scores(model, (0.0,))
+        dice, every = summary(scores, self.data.label_names)["dice"], of_all_cases(scores) or 0.0
+        self.seconds = time.monotonic() - begin
         self.best.consider(model, dice, 1 - every, epoch=round(epoch, 2), step=step, weights=name)
-        return None if math.isnan(dice) else dice
+        return dice
 
     def chosen(self) -> dict[str, torch.Tensor]:
         """The best weights. Raises TrainingFailed."""
@@ -78,15 +73,13 @@ class Judge:
         """The configuration with the size of the pieces that are left out, where that is `auto`."""
         if self.config.prediction.min_component_mm3 != "auto":
             return self.config
-        least = self.specks(model) if self.affords(2) else 0.0
+        least = 0.0
+        if self.affords(2):
+            dice = [of_all_cases(found) or 0.0 for found in self.scores(model, SPECKS)]
+            # Small pieces stay where leaving them out gains less than GAIN.
+            least = 0.0 if max(dice) < dice[0] + GAIN else SPECKS[dice.index(max(dice))]
         chosen = self.config.prediction.model_copy(update={"min_component_mm3": least})
         return self.config.model_copy(update={"prediction": chosen})
-
-    def specks(self, model: torch.nn.Module) -> float:
-        """The best of SPECKS; small pieces stay where leaving them out gains less than GAIN."""
-        dice = [of_all_cases(found) or 0.0 for found in self.scores(model, SPECKS)]
-        best = max(dice)
-        return 0.0 if best < dice[0] + GAIN else SPECKS[dice.index(best)]
 
     def scores(self, model: torch.nn.Module, specks: Sequence[float]) -> list[list[CaseScore]]:
         """For each size of specks, the images' scores."""

@@ -113,7 +113,4 @@ def halvings(wanted: Any, size: int) -> int:
     """How often an axis of that many voxels is halved; a short one is not halved further by unet."""
     if wanted.network == "segresnet":
         return int(wanted.levels) - 1
-    count = 0
-    while count < wanted.levels - 1 and size >= 8 * 2**count:
-        count += 1
-    return count
+    return sum(size >= 8 * 2**count for count in range(wanted.levels - 1))

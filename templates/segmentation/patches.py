@@ -59,8 +59,7 @@ class Patches(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         name = str(row["sample_id"])
         if name not in self.known:
             labels = self.cases.load(row)[1] if labels is None else labels
-            find = lesion_places if self.config.sampling.small_lesions else structure_places
-            self.known[name] = find(labels)
+            self.known[name] = places_in(labels, apart=self.config.sampling.small_lesions > 0)
         return self.known[name]
 
 
@@ -77,8 +76,7 @@ class Turns(torch.utils.data.Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         order = self.whole()
-        mine = [*order, *order[: -len(order) % self.count]][self.rank :: self.count]
-        return iter(mine)
+        return iter([*order, *order[: -len(order) % self.count]][self.rank :: self.count])
 
     def whole(self) -> list[int]:
         """Each image `patches_per_image` times; those without a structure take turns in what `empty_images` leaves."""
@@ -94,19 +92,14 @@ class Turns(torch.utils.data.Sampler[int]):
         return [int(number) for number in generator.permutation(order)]
 
 
-def structure_places(labels: np.ndarray) -> Places:
-    """Class numbers (D, H, W) -> one group for each structure."""
-    present = np.flatnonzero(np.bincount(labels.ravel())[1:]) + 1
-    return [[thin(np.flatnonzero(labels == number))] for number in present]
-
-
-def lesion_places(labels: np.ndarray) -> Places:
-    """Class numbers (D, H, W) -> for each structure, a group for each connected piece."""
+def places_in(labels: np.ndarray, apart: bool) -> Places:
+    """Class numbers (D, H, W) -> for each structure one group, or `apart` a group for each connected piece."""
     from scipy.ndimage import find_objects, label
 
     found = []
     for number in np.flatnonzero(np.bincount(labels.ravel())[1:]) + 1:
-        pieces, _ = label(labels == number, np.ones((3, 3, 3)))
+        inside = labels == number
+        pieces = label(inside, np.ones((3, 3, 3)))[0] if apart else inside.astype(np.uint8)
         groups = []
         for one, box in enumerate(find_objects(pieces), 1):
             places = np.argwhere(pieces[box] == one) + [side.start for side in box]

@@ -12,6 +12,7 @@ Training evaluates by the functions of this file. Of `shared` it may import `sha
 """
 
 import itertools
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # `python -I` leaves the script's own folder out
 
 from shared.training.exported.package_cli import Asked, main  # noqa: E402
+from shared.training.exported.segmenting import Segmenter  # noqa: E402
 
 SLICES = 16
 """That a 2D network sees at once."""
@@ -28,42 +30,23 @@ STITCHED = 2**31
 """Bytes of probabilities that are put together on a GPU; more are on the CPU."""
 
 
-class Predictor:
-    """The packaged model, as package_cli asks for it."""
-
+class Predictor(Segmenter):
     def __init__(self, asked: Asked) -> None:
-        import numpy as np
+        super().__init__(asked)
         import safetensors.torch
         from model import build
 
-        self.config = asked.settings
-        names, values = asked.labels["names"], asked.labels["values"]
-        self.head = {"task": self.config.task, "labels": names, "label_values": values}
-        self.numbers = np.array([0, *(values[name] for name in names)])
-        self.network = build(self.config, len(names))
+        self.config, self.device = asked.settings, asked.device
+        self.channels = self.config.preprocess.channels
+        self.network = build(self.config, len(asked.labels["names"]))
         self.network.load_state_dict(safetensors.torch.load_file(asked.package / "model.safetensors"))
         self.network.to(asked.device).eval()
-        self.device, self.output, self.taken = asked.device, asked.output, set[str]()
 
-    def read(self, path: Path) -> tuple[str, Any]:
-        from shared.imaging.case import load_image
-        from shared.imaging.inputs import input_files, input_name
-
-        return input_name(path), load_image(input_files(path), self.config.preprocess.channels)
-
-    def answer(self, items: list[tuple[str, Any]]) -> list[dict[str, str]]:
-        from shared.imaging.case import free_name, write_mask, write_scores
+    def segment(self, image: Any) -> tuple[Any, Any]:
         from shared.imaging.volume import from_dhw
 
-        answers = []
-        for stem, image in items:
-            classes, scores = segment(self.network, image, self.config, self.device)
-            name = free_name(stem, self.taken)
-            answer = {"mask": write_mask(image, self.numbers[from_dhw(classes, image)], self.output, name)}
-            if self.config.score_map:
-                answer["score"] = write_scores(image, from_dhw(scores, image), self.output, name)
-            answers.append(answer)
-        return answers
+        classes, scores = segment(self.network, image, self.config, self.device)
+        return from_dhw(classes, image), from_dhw(scores, image)
 
 
 def segment(network: Any, image: Any, config: Any, device: str) -> tuple[Any, Any]:
@@ -74,10 +57,7 @@ def segment(network: Any, image: Any, config: Any, device: str) -> tuple[Any, An
 
     chances = probabilities(network, prepare(image, config.preprocess), config, device)
     classes, scores = on_grid(chances, size_dhw(image))
-    voxel = 1.0
-    for edge in spacing_dhw(image):
-        voxel *= edge
-    kept = without_specks(classes, voxel, config.prediction.min_component_mm3)
+    kept = without_specks(classes, math.prod(spacing_dhw(image)), config.prediction.min_component_mm3)
     scores[kept != classes] = 0
     return kept, scores
 

@@ -11,8 +11,6 @@ from config import Config, Model, Preprocess
 from data import working_size
 from model import halvings
 
-from shared.imaging.case import load_image
-from shared.imaging.masks import on_image, read_label_map
 from shared.imaging.units import looks_like_hu
 from shared.imaging.volume import BadImage, size_dhw, spacing_dhw
 from shared.training import masks
@@ -57,41 +55,39 @@ def choose_network(seconds: float | None, gpu: bool) -> str:
 def settle(
     how: Preprocess, model: Model, rows: Sequence[masks.Row], root: Path, values: Mapping[str, int]
 ) -> Preprocess:
-    looks = look_around(rows, root)
+    looks = look_around(rows, root, values)
     if not looks:
         found = read_all(rows, lambda row: masks.load_case(row, root, values))
         raise DataProblems(found or [Problem("training images", "none of those looked at can be read")])
     if not how.channels:
-        how = changed(how, channels=int(np.median([look.channels for look in looks])))
+        how = how.model_copy(update={"channels": int(np.median([look.channels for look in looks]))})
     if how.dimensions == "auto":
-        how = changed(how, dimensions=2 if all(look.size[0] == 1 for look in looks) else 3)
+        how = how.model_copy(update={"dimensions": 2 if all(look.size[0] == 1 for look in looks) else 3})
     if how.spacing == "auto":
-        how = changed(how, spacing=spacing(looks, how))
+        how = how.model_copy(update={"spacing": spacing(looks, how)})
     if how.patch_size == "auto":
-        how = changed(how, patch_size=patch_size(looks, how, model))
+        how = how.model_copy(update={"patch_size": patch_size(looks, how, model)})
     return intensity(looks, how)
 
 
-def look_around(rows: Sequence[masks.Row], root: Path) -> list[Look]:
+def look_around(rows: Sequence[masks.Row], root: Path, values: Mapping[str, int]) -> list[Look]:
     """At LOOKED_AT samples, and at others as long as too few of them hold a structure."""
     step = max(1, len(rows) // LOOKED_AT)
     order = [row for start in range(step) for row in list(rows)[start::step]]
     looks: list[Look] = []
     with ThreadPoolExecutor(2) as pool:
         for start in range(0, min(len(order), 3 * LOOKED_AT), LOOKED_AT):
-            found = pool.map(lambda row: glimpse(row, root), order[start : start + LOOKED_AT])
+            found = pool.map(lambda row: glimpse(row, root, values), order[start : start + LOOKED_AT])
             looks += [look for look in found if look is not None]
             if sum(look.inside.size > 0 for look in looks) >= 4:
                 break
     return looks
 
 
-def glimpse(row: masks.Row, root: Path) -> Look | None:
+def glimpse(row: masks.Row, root: Path, values: Mapping[str, int]) -> Look | None:
     """None where the sample cannot be read: that is reported with all the others before training."""
     try:
-        image = load_image([root / str(file) for file in row["files"]])
-        labels, grid = read_label_map(root / str(row["target"]))
-        mask = on_image(labels, grid, image, str(row["target"]))
+        image, mask = masks.load_case(row, root, values)
     except (BadImage, OSError):
         return None
     volume = image.array[..., 0]
@@ -132,7 +128,7 @@ def intensity(looks: Sequence[Look], how: Preprocess) -> Preprocess:
     # Hounsfield units mean the same in all images.
     units = float(np.mean([look.hu for look in looks]))
     if how.intensity == "auto":
-        how = changed(how, intensity="ct" if how.window is not None or units > 0.8 else "zscore")
+        how = how.model_copy(update={"intensity": "ct" if how.window is not None or units > 0.8 else "zscore"})
     if how.intensity == "ct" and 0.2 < units < 0.8:
         print(
             f"only {units:.0%} of the images look like Hounsfield units: if the others are in other units, "
@@ -142,9 +138,5 @@ def intensity(looks: Sequence[Look], how: Preprocess) -> Preprocess:
     if how.intensity == "ct" and how.window is None:
         inside = np.concatenate([look.inside for look in looks])
         low, high = np.percentile(inside, (0.5, 99.5)) if inside.size else (-200.0, 300.0)
-        how = changed(how, window=(round(float(low)), round(max(float(high), float(low) + 1))))
+        how = how.model_copy(update={"window": (round(float(low)), round(max(float(high), float(low) + 1)))})
     return how
-
-
-def changed(how: Preprocess, **settled: object) -> Preprocess:
-    return how.model_copy(update=settled)

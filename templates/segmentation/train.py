@@ -24,7 +24,7 @@ import cases
 import model as network_and_loss
 import torch
 from accelerate import Accelerator
-from config import Config, ConfigError, load
+from config import Config, load
 from deliver import deliver
 from evaluate import SHARE, Judge, on_own_grids, reserve, seconds_an_image
 from patches import Turns
@@ -32,7 +32,7 @@ from predict import Predictor  # noqa: F401  # what the package opens: a fault i
 
 from shared.training import checkpoints, checks, masks, program, ranks, saved
 from shared.training.budget import Pace, TimeBudget, tell_estimate
-from shared.training.configfile import UNMARKED
+from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
 from shared.training.launch import launch, wanted_processes
 from shared.training.machine import gpu_memory_mb, mixed_precision, workers

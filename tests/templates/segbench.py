@@ -208,7 +208,7 @@ def killed_anywhere(
         if newest is not None:
             assert "starts from the beginning" not in process.out
             assert "goes on from" not in process.out or f"goes on from {newest.name}\n" in process.out
-        newest = pick_checkpoint(folder, fault).path
+        newest = pick_checkpoint(folder, fault)[0]
         assert newest is not None
         made = max((line["epoch"] for line in read_progress(bench.workspace / "progress.jsonl")), default=0)
         assert epoch_of(newest) >= made - 1, f"{newest.name} after epoch {made}"

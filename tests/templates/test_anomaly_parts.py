@@ -30,7 +30,7 @@ def test_small_lesions_are_drawn_as_the_balance_says(template):
     target = np.zeros((8, 64, 64), np.uint8)
     target[1:7, 4:34, 4:34] = 1
     target[4, 60:62, 60:62] = 1
-    places = template.patches.lesion_places(target)
+    places = template.patches.places_in(target, apart=True)
     assert [[len(group) for group in groups] for groups in places] == [[2700, 4]]  # 5400 voxels are thinned
     generator = np.random.default_rng(0)
     image = np.zeros((1, *target.shape), np.float32)

@@ -49,7 +49,7 @@ def averaged(folder: Path, stop: int, resume: Path | None = None) -> tuple[dict[
         average=average,
     )
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    left = pick_checkpoint(folder).path
+    left = pick_checkpoint(folder)[0]
     assert left is not None
     return average.state_dict(), left
 
@@ -67,4 +67,4 @@ def test_an_average_goes_on_where_it_was(tmp_path: Path) -> None:
     # A torn average is a torn checkpoint.
     torn = left / callbacks.AVERAGED
     torn.write_bytes(torn.read_bytes()[:-100])
-    assert pick_checkpoint(tmp_path / "stopped").path == stopped
+    assert pick_checkpoint(tmp_path / "stopped")[0] == stopped

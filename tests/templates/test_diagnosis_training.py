@@ -145,9 +145,9 @@ def test_killed_training_of_several_labels_goes_on_from_the_newest_intact_checkp
     (bench.workspace / "config.yaml").write_text(config.replace("training:\n", "training:\n  save_seconds: 0\n"))
     checkpoints = bench.workspace / "checkpoints"
     process = bench.start("train.py")
-    wait_for(process, lambda: pick_checkpoint(checkpoints).path)
+    wait_for(process, lambda: pick_checkpoint(checkpoints)[0])
     process.kill()
-    intact = pick_checkpoint(checkpoints).path
+    intact = pick_checkpoint(checkpoints)[0]
     assert averaged_steps(intact) == int(intact.name.split("-")[1])
     torn_after(intact, "optimizer.pt")
     # The time is no part of what makes a training another one: it goes on, and now has an end.
@@ -160,7 +160,7 @@ def test_killed_training_of_several_labels_goes_on_from_the_newest_intact_checkp
     assert bench.metrics()["attempts"] == 2 and bench.metrics()["multi_label"] is True
     steps = [line["step"] for line in bench.progress() if "step" in line]
     assert min(steps[len(steps) // 2 :]) > 1
-    newest = pick_checkpoint(checkpoints).path
+    newest = pick_checkpoint(checkpoints)[0]
     assert newest.name != intact.name
     assert averaged_steps(newest) == int(newest.name.split("-")[1]), "the average goes on where it was"
 

@@ -173,9 +173,9 @@ def test_killed_training_on_volumes_goes_on_and_ends(tmp_path, new_bench):
     (bench.workspace / "config.yaml").write_text(config.replace("training:\n", "training:\n  save_seconds: 0\n"))
     checkpoints = bench.workspace / "checkpoints"
     process = bench.start("train.py")
-    wait_for(process, lambda: pick_checkpoint(checkpoints).path)
+    wait_for(process, lambda: pick_checkpoint(checkpoints)[0])
     process.kill()
-    intact = pick_checkpoint(checkpoints).path
+    intact = pick_checkpoint(checkpoints)[0]
     torn_after(intact, "optimizer.pt")
     # The time is no part of what makes a training another one: it goes on, and now has an end.
     bench.configure(train_seconds=1)

@@ -168,7 +168,7 @@ def test_small_structures_survive_and_are_drawn(template):
     assert set(np.unique(small)) == {0, 1, 2} and small[4, 15, 16] == 2
     generator = np.random.default_rng(0)
     image = generator.normal(size=(1, *target.shape)).astype(np.float32)
-    places = template.patches.structure_places(target)
+    places = template.patches.places_in(target, apart=False)
     cut = template.patches.cut
     drawn = [cut(image, target, (8, 16, 16), places, 1.0, 0.0, generator) for _ in range(20)]
     assert all(found.shape == (1, 8, 16, 16) and classes.any() for found, classes in drawn)

@@ -37,7 +37,7 @@ def test_exported_files_import_one_another_and_what_is_installed(template):
     found = needed(TEMPLATES / template / "predict.py")
     texts = {name: as_exported(path.read_text()) for name, path in found.files.items()}
     files = {"predict.py", "data.py", "model.py"} if template == "segmentation" else {"predict.py"}
-    assert {name for name in texts if "/" not in name} == {*files, "package_cli.py"}
+    assert {name for name in texts if "/" not in name} == {*files, "package_cli.py", "segmenting.py"}
     assert {"torch", "safetensors", "nnunetv2" if template == "nnunet" else "monai"} <= found.distributions
     for name, text in texts.items():
         for node in ast.walk(ast.parse(text)):
@@ -48,7 +48,9 @@ def test_exported_files_import_one_another_and_what_is_installed(template):
                 top = str(module).partition(".")[0]
                 known = {"torch", "monai", "safetensors", "nnunetv2", "numpy", "nibabel", "pydicom", "SimpleITK", "PIL"}
                 known |= {"tifffile", "h5py", "scipy", "skimage"}
-                assert top in known | {"data", "model", "imaging", "package_cli"} | sys.stdlib_module_names, (
+                assert (
+                    top in known | {"data", "model", "imaging", "package_cli", "segmenting"} | sys.stdlib_module_names
+                ), (
                     name,
                     module,
                 )

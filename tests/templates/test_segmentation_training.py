@@ -25,6 +25,7 @@ PACKAGE = {
     "label_map.json",
     "predict.py",
     "package_cli.py",
+    "segmenting.py",
     "imaging",
     "data.py",
     "model.py",

@@ -47,7 +47,7 @@ def write_checkpoint(folder, step):
 def test_a_damaged_checkpoint_is_passed_over_for_an_older_intact_one(tmp_path, fault):
     write_checkpoint(tmp_path, 9)
     newest = write_checkpoint(tmp_path, 100)
-    assert checkpoints.pick_checkpoint(tmp_path).path == newest
+    assert checkpoints.pick_checkpoint(tmp_path)[0] == newest
     if fault == "sentinel":
         (newest / checkpoints.SENTINEL).write_text("")
     elif fault == "no optimizer":
@@ -57,11 +57,11 @@ def test_a_damaged_checkpoint_is_passed_over_for_an_older_intact_one(tmp_path, f
     else:
         path = newest / ("model.safetensors" if fault == "torn weights" else "optimizer.pt")
         path.write_bytes(path.read_bytes()[:-100])
-    picked = checkpoints.pick_checkpoint(tmp_path)
-    assert picked.path == tmp_path / "checkpoint-9"
-    assert [name for name, _ in picked.broken] == ["checkpoint-100"]
-    checkpoints.set_aside(tmp_path, picked)
-    assert checkpoints.pick_checkpoint(tmp_path).broken == ()
+    older = tmp_path / "checkpoint-9"
+    picked, broken = checkpoints.pick_checkpoint(tmp_path)
+    assert picked == older and list(broken) == ["checkpoint-100"]
+    assert checkpoints.resume(tmp_path, "mark")[1] == older
+    assert checkpoints.pick_checkpoint(tmp_path) == (older, {})
 
 
 def test_checkpoints_of_another_training_are_not_taken(tmp_path):
@@ -70,10 +70,10 @@ def test_checkpoints_of_another_training_are_not_taken(tmp_path):
     checkpoints.note_seconds(tmp_path, first, 12.5)
     again = checkpoints.begin_attempt(tmp_path, "one")
     assert (again.number, again.seconds) == (2, 12.5)
-    assert checkpoints.pick_checkpoint(tmp_path).path
+    assert checkpoints.pick_checkpoint(tmp_path)[0]
     other = checkpoints.begin_attempt(tmp_path, "two")
     assert (other.number, other.seconds) == (1, 0)
-    assert checkpoints.pick_checkpoint(tmp_path).path is None
+    assert checkpoints.pick_checkpoint(tmp_path)[0] is None
     assert (tmp_path / "previous" / "checkpoint-5" / "optimizer.pt").exists()
 
 

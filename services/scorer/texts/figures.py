@@ -14,8 +14,8 @@ import numpy as np
 from services.scorer.patients import Floats
 from services.scorer.texts.meteor import meteor, meteor_counts
 from services.scorer.texts.ngrams import Cider, bleu, bleu_counts
-from services.scorer.texts.rouge import rouge_l
 from services.scorer.texts.tokens import MOST, Words
+from shared.rouge import rouge_l
 
 RULES = (
     "Texts are compared as lower-case words without punctuation, tokenised like the COCO caption tools "

@@ -1,13 +1,12 @@
 """ROUGE-L: the longest common subsequence of words, as an F-measure with beta 1.2 (pycocoevalcap 1.2)."""
 
 from collections import defaultdict
-
-from services.scorer.texts.tokens import Words
+from collections.abc import Sequence
 
 BETA = 1.2
 
 
-def rouge_l(answer: Words, reference: Words) -> float:
+def rouge_l(answer: Sequence[str], reference: Sequence[str]) -> float:
     """0 to 1; 0 where either has no word."""
     common = longest_common(answer, reference)
     if not common:
@@ -16,7 +15,7 @@ def rouge_l(answer: Words, reference: Words) -> float:
     return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
 
 
-def longest_common(left: Words, right: Words) -> int:
+def longest_common(left: Sequence[str], right: Sequence[str]) -> int:
     """Length of the longest common subsequence, a row of the usual table at a time as the bits of one number."""
     places: defaultdict[str, int] = defaultdict(int)
     for place, word in enumerate(right):
