@@ -11,6 +11,8 @@ from config import Config, Model, Preprocess
 from data import working_size
 from model import halvings
 
+from shared.imaging.case import load_image
+from shared.imaging.masks import on_image, read_label_map
 from shared.imaging.units import looks_like_hu
 from shared.imaging.volume import BadImage, size_dhw, spacing_dhw
 from shared.training import masks
@@ -55,7 +57,7 @@ def choose_network(seconds: float | None, gpu: bool) -> str:
 def settle(
     how: Preprocess, model: Model, rows: Sequence[masks.Row], root: Path, values: Mapping[str, int]
 ) -> Preprocess:
-    looks = look_around(rows, root, values)
+    looks = look_around(rows, root)
     if not looks:
         found = read_all(rows, lambda row: masks.load_case(row, root, values))
         raise DataProblems(found or [Problem("training images", "none of those looked at can be read")])
@@ -70,24 +72,26 @@ def settle(
     return intensity(looks, how)
 
 
-def look_around(rows: Sequence[masks.Row], root: Path, values: Mapping[str, int]) -> list[Look]:
+def look_around(rows: Sequence[masks.Row], root: Path) -> list[Look]:
     """At LOOKED_AT samples, and at others as long as too few of them hold a structure."""
     step = max(1, len(rows) // LOOKED_AT)
     order = [row for start in range(step) for row in list(rows)[start::step]]
     looks: list[Look] = []
     with ThreadPoolExecutor(2) as pool:
         for start in range(0, min(len(order), 3 * LOOKED_AT), LOOKED_AT):
-            found = pool.map(lambda row: glimpse(row, root, values), order[start : start + LOOKED_AT])
+            found = pool.map(lambda row: glimpse(row, root), order[start : start + LOOKED_AT])
             looks += [look for look in found if look is not None]
             if sum(look.inside.size > 0 for look in looks) >= 4:
                 break
     return looks
 
 
-def glimpse(row: masks.Row, root: Path, values: Mapping[str, int]) -> Look | None:
+def glimpse(row: masks.Row, root: Path) -> Look | None:
     """None where the sample cannot be read: that is reported with all the others before training."""
     try:
-        image, mask = masks.load_case(row, root, values)
+        image = load_image([root / str(file) for file in row["files"]])
+        labels, grid = read_label_map(root / str(row["target"]))
+        mask = on_image(labels, grid, image, str(row["target"]))
     except (BadImage, OSError):
         return None
     volume = image.array[..., 0]

@@ -115,7 +115,7 @@ def test_wrong_classes_lost_structures_and_bad_samples_are_named(organs):
     facts = organs.probe("verify_batches")
     assert "mask0.nii.gz cannot be read" in facts["bad_samples"]["s0"] and facts["errors"] == [], facts
     (organs.data / "mask0.nii.gz").write_bytes(kept)
-    path, kept = organs.workspace / "data.py", '"labels": item["labels"][0].round().long()'
+    path, kept = organs.workspace / "patches.py", '"labels": item["labels"][0].round().long()'
     assert kept in path.read_text()
     path.write_text(path.read_text().replace(kept, kept.replace("item", "5 + 0 * item", 1)))
     facts = organs.probe("verify_batches")
