@@ -51,7 +51,7 @@ class Model(Contract):
     vision: bool | None = None
     """None where nobody said."""
     usd: tuple[Price, ...] = ()
-    """By size of the request, ascending; empty where the price is not known."""
+    """By size of the request; empty where the price is not known."""
 
 
 class Catalogue(Contract):
@@ -106,7 +106,8 @@ class Listing:
         total = fresh + cached + written
         usd = 0.0
         if self.model.usd:
-            price = next((one for one in reversed(self.model.usd) if one.above < total), self.model.usd[0])
+            fitting = (one for one in self.model.usd if one.above < total)
+            price = max(fitting, key=lambda one: one.above, default=self.model.usd[0])
             usd += fresh * price.input + output * price.output
             usd += cached * (price.input if price.cached is None else price.cached)
             usd += written * (price.input if price.written is None else price.written)
@@ -143,8 +144,9 @@ def find(spec: str, catalogue: Catalogue) -> Listing | None:
     place, _, name = spec.partition(":")
     if place not in catalogue.endpoints or not name:
         return None
-    listed = next((one for one in catalogue.models.values() if (one.endpoint, one.model) == (place, name)), None)
-    return Listing(place, catalogue.endpoints[place], listed or Model(endpoint=place, model=name), listed is not None)
+    same = [one for one in catalogue.models.values() if (one.endpoint, one.model) == (place, name)]
+    listed = same[-1] if same else None  # an operator's own come last
+    return Listing(place, catalogue.endpoints[place], listed or Model(endpoint=place, model=name), known=bool(same))
 
 
 def _read(path: Path) -> Catalogue:

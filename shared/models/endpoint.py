@@ -121,8 +121,8 @@ def failure(listing: Listing, error: Exception, key: str) -> M3Error:
         )
     body = getattr(error, "body", None)  # the SDKs' own message repeats it as a Python literal
     inner = body.get("error", body) if isinstance(body, dict) else None
-    said = " ".join(str((inner.get("message") if isinstance(inner, dict) else None) or error).split())[:400]
-    said = said.replace(key, "(the key)") if len(key) > 4 else said
+    said = " ".join(str((inner.get("message") if isinstance(inner, dict) else None) or error).split())
+    said = (said.replace(key, "(the key)") if len(key) > 4 else said)[:400]
     if status is None:
         where = f"could not be reached at {listing.address}: {said.rstrip('.')}"
         return Unavailable(f"the endpoint of {name} {where}; is it up, and {listing.variable('BASE_URL')} right?")

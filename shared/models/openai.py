@@ -89,9 +89,9 @@ class OpenAICore(EndpointCore):
             return self.listing.spent(given, 0, 0, made, estimated=True)
         details = reply.usage.prompt_tokens_details
         read = (details.cached_tokens or 0) if details else 0
-        written = (details.cache_write_tokens or 0) if details else 0
-        fresh = reply.usage.prompt_tokens - read - written
-        return self.listing.spent(fresh, read, written, reply.usage.completion_tokens)
+        unread = max(0, reply.usage.prompt_tokens - read)
+        written = min(unread, (details.cache_write_tokens or 0) if details else 0)
+        return self.listing.spent(unread - written, read, written, reply.usage.completion_tokens)
 
 
 def messages(system: str, first: str, rest: list[Exchange]) -> list[dict[str, Any]]:
