@@ -75,7 +75,7 @@ def sheet(path: Path, name: str | None, rows: int) -> dict[str, Any]:
     notes = [f"{len(found.columns)} columns, the first {_COLUMNS} are described"] if found.columns[_COLUMNS:] else []
     notes += [f"columns are described by the first {len(found.rows):,} rows"] if rest else []
     first = [{column: _cut(text) for column, text in row.items()} for row in found.rows[:rows]]
-    total = len(found.rows) + (sum(1 for _ in rest) if rest else 0)
+    total = len(found.rows) + (sum(1 for _ in rest.stream) if rest else 0)
     return {"rows": total, "columns": columns, "first_rows": first, "notes": notes}
 
 

@@ -81,8 +81,9 @@ class Listing:
     def digest(self) -> str:
         """SHA-256 over names, sizes and times: another one means that the data have changed."""
         total = hashlib.sha256()
-        for name, size, mtime in zip(self.files, self.sizes, self.mtimes, strict=True):
-            total.update(f"{name}\0{size}\0{mtime}\n".encode())
+        for one in (self.files, self.sizes, self.mtimes):
+            for part in one.parts():
+                total.update(part + b"\0")
         return total.hexdigest()
 
     @cached_property
@@ -189,14 +190,12 @@ class _Walk:
             return SYSTEM
         if not name.isascii() and not _valid(name):
             return BAD_NAME
-        if entry.is_symlink():
-            return self._link(path)
-        if entry.is_dir(follow_symlinks=False):
-            return path + "/", 0, 0
         if entry.is_file(follow_symlinks=False):
             facts = entry.stat(follow_symlinks=False)
             return path, facts.st_size, facts.st_mtime_ns
-        return SPECIAL
+        if entry.is_symlink():
+            return self._link(path)
+        return (path + "/", 0, 0) if entry.is_dir(follow_symlinks=False) else SPECIAL
 
     def _link(self, path: str) -> Row | str:
         target = os.path.realpath(f"{self.root}/{path}")

@@ -68,6 +68,11 @@ class _Packed(_Indexed[Item], ABC):
             yield from self._items(zlib.decompress(packed))
         yield from self._last
 
+    def parts(self) -> Iterator[bytes]:
+        """All items in bytes, a block at a time; sequences of one kind and of equal items have equal parts."""
+        yield from map(zlib.decompress, self._packed)
+        yield self._bytes(self._last)
+
     def pick(self, places: Iterable[int]) -> Iterator[Item]:
         """Items at indices from 0; fastest where these ascend."""
         held, block = -1, self._last

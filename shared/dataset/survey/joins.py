@@ -217,11 +217,15 @@ def _read_on(table: TableLook, units: Units, looker: Looker, skipped: list[str])
     tail = int(table.by[4:]) if table.by.startswith("tail") else 0
     held = max(1, table.total)
     wanted = {key for unit in units.files for _, key in keys_of(units, unit, (table.by,))} if table.key else set()
+
+    def named(text: str) -> bool:
+        return (tailed(text, tail) if tail else plain(text)) in wanted
+
     try:
         for rest in table.rest:
-            for row in rest:
+            for row in rest.where(table.key, named):
                 table.total += 1
-                if table.key and (tailed(row[table.key], tail) if tail else plain(row[table.key])) in wanted:
+                if row is not None:
                     table.rows.append(row)
                 if table.total % 50_000 == 0 and looker.left <= 0:
                     skipped.append(f"rows of {table.said} behind the first {table.total:,} were not read")

@@ -197,6 +197,6 @@ def _last(name: str) -> str:
 def limited(texts: Iterable[Sequence[str]], table: str) -> Iterator[Sequence[str]]:
     """Rows as they are, checked for cells that are too long: those come from a quote that is never closed."""
     for number, row in enumerate(texts, 1):
-        if any(len(text) > MAX_CELL for text in row):
+        if max(map(len, row), default=0) > MAX_CELL:
             raise TableError(f"{table}: row {number} has a cell of over {MAX_CELL} characters; look for an open quote")
         yield row
