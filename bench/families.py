@@ -127,6 +127,12 @@ def _masks(both: Sequence[tuple[CaseSpec, Any]]) -> str:
     bare = sum(1 for case, mask in marked if sum(mask.values()) and not case.masks)
     if bare:
         return f"{bare} of {len(marked)} without a mask"
+    held: defaultdict[str, set[str]] = defaultdict(set)
+    for case, mask in marked:
+        for file in (file for one in case.masks if one.kind == "file" for file in one.files):
+            held[file].add(json.dumps(mask, sort_keys=True))
+    if several := [file for file, masks in held.items() if len(masks) > 1]:
+        return f"{several[0]} and {len(several) - 1} more mark several images that differ"
     known = {value for case, _ in marked for mask in case.masks for value in mask.values.values()}
     known |= {shape.value for case, _ in marked for mask in case.masks for shape in mask.shapes}
     known -= {0}  # background

@@ -5,10 +5,12 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
-from propose_files import RANDOM, picture, table, volume
+from propose_files import RANDOM, mask_picture, picture, table, volume
 
+from shared.contracts.rules import Rules
 from shared.dataset.propose import propose
 from shared.dataset.propose.meant import chosen
+from shared.dataset.rules.resolve import resolve
 
 
 @pytest.mark.parametrize(
@@ -63,3 +65,17 @@ def test_masks_that_overlap_are_drawings_of_one_structure(tmp_path: Path, apart:
             ball(tmp_path / f"drawn/{name}/{number:03d}.nii.gz", place * apart + number % 2)
     found = propose(tmp_path, "anomaly_detection", target="segment the lesions")
     assert len(found[0].coverage.label_names) == names and (found[0].key == "mask") == (names == 1)
+
+
+def test_a_second_mask_of_few_images_is_of_these_only(tmp_path: Path) -> None:
+    for number in range(1, 25):
+        for kind in ("cyst", "solid"):
+            picture(tmp_path / kind / f"{kind}_{number}.png")
+            mask_picture(tmp_path / kind / f"{kind}_{number}_mask.png")
+            if number % 4 == 0:
+                mask_picture(tmp_path / kind / f"{kind}_{number}_mask_2.png")
+    (first, *_) = propose(tmp_path, "anomaly_detection", dimensions=2, target="outline lesions")
+    found = {case.key: case.masks for case in resolve(Rules.model_validate(first.rules), tmp_path).cases}
+    counts = {len(masks) for key, masks in found.items() if "_4." in key or "_12." in key}
+    assert len(found) == 48 and counts == {2}
+    assert all(Path(key).stem + "_" in file for key, masks in found.items() for one in masks for file in one.files)

@@ -13,6 +13,8 @@ from shared.dataset.survey.naming import evenly
 
 MOST = 4000
 """Files of a piece that are looked at by name."""
+_FEW = 0.1
+"""Share of masks that may have lost their image."""
 
 
 def braces(name: str) -> str:
@@ -100,6 +102,8 @@ class Alignment:
     """Of the others that have no image."""
     several: float
     """Others a hit image, on average."""
+    images: float
+    """Images that another hits, on average."""
 
 
 def align(other: Piece, image: Piece) -> Alignment | None:
@@ -129,7 +133,11 @@ def align(other: Piece, image: Piece) -> Alignment | None:
         if name in names or own in names.values():
             continue
         tried = measured(other, image, {**names, name: own})
-        if tried.share and (best is None or tried.share >= 0.8 * best.share):
+        if not tried.share:
+            continue
+        # Fewer images are found, but one each where many had the same: only these are marked.
+        closer = best is not None and best.images > 1.2 > tried.images and _lost(other, image, tried) <= _FEW
+        if best is None or closer or tried.share >= 0.8 * best.share:
             names, best = {**names, name: own}, tried
     return best
 
@@ -148,7 +156,18 @@ def measured(other: Piece, image: Piece, names: Mapping[str, str]) -> Alignment:
     used = sum(theirs[key] for key in both)
     # Samples of large families meet only in part: compare what is complete.
     share = hit / max(1, sum(ours.values()))
-    return Alignment(dict(names), share, 1 - used / max(1, sum(theirs.values())), used / max(1, len(both)))
+    alone = 1 - used / max(1, sum(theirs.values()))
+    return Alignment(dict(names), share, alone, used / max(1, len(both)), hit / max(1, len(both)))
+
+
+def _lost(other: Piece, image: Piece, fit: Alignment) -> float:
+    """Of the others the share without an image; of samples of large families, by the path that it would have."""
+    own = {image_field: name for name, image_field in fit.names.items()}
+    if fit.alone <= _FEW or not own.keys() >= set(image.fields) or "*" in image.pattern:
+        return fit.alone
+    places = re.split(r"\{(\w+)\}", image.pattern)
+    paths = ("".join([row[own[one]] if at % 2 else one for at, one in enumerate(places)]) for row in other.rows)
+    return 1 - sum(map(image.family.has, paths)) / max(1, len(other.rows))
 
 
 def nested(fine: Sequence[str], coarse: Sequence[str]) -> bool:
