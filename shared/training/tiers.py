@@ -218,6 +218,9 @@ class Tiers:
             found["text"] = fallen if learned(losses) or len(losses) == STEPS else f"not reached in the time: {fallen}"
             if learned(losses) or len(losses) < STEPS:
                 return
+            if self.known(batch):
+                found["text"] += "; the weights that it begins with know it by heart"
+                return
             if not 1 / 3 < rate / USUAL_RATE < 3 and learned(self.learn(batch, USUAL_RATE)):
                 if rate > USUAL_RATE:
                     raise TrainingFailed(
@@ -239,6 +242,13 @@ class Tiers:
             if not math.isfinite(loss) or loss <= HALVED * steps.losses[0]:
                 break
         return steps.losses
+
+    def known(self, batch: Batch) -> bool:
+        """Whether the loss is half of what it is with the targets of other samples: it has no way left to fall."""
+        steps = self.steps(0.0)
+        other = {key: value if key == "image" else value.flip(0) for key, value in batch.items()}
+        with torch.no_grad():
+            return float(steps.loss(batch)) <= HALVED * float(steps.loss(other))
 
     def settle_threads(self) -> None:
         """Compute with as many threads as make a step fastest: on few cores or a busy machine that is often one."""

@@ -102,6 +102,9 @@ def test_a_forgotten_run_and_dataset_leave_a_tombstone_and_audit_lines(alone: Ru
 
     eventually(lambda: told([first]))
     before = {name for name, _ in objects(alone)}
+    # An index of cases that a longer one has replaced goes with the next erasure.
+    images = {name for name, one in objects(alone) if name.startswith("cases/") and b'"segments"' not in one[:100]}
+    assert images
     plan = told([first])
     assert plan.dry_run and plan.erased["events"].count and before <= {name for name, _ in objects(alone)}
     assert any("other runs or datasets name" in sentence for sentence in plan.left)
@@ -110,9 +113,7 @@ def test_a_forgotten_run_and_dataset_leave_a_tombstone_and_audit_lines(alone: Ru
     # Of two runs on one dataset the first goes, and the other's cases stay.
     gone = gateway.erase([first], None, dry_run=False)
     assert gone.erased.keys() == plan.erased.keys() >= {"store: packages", "store: data", "store: sealed"} and gone.by
-    assert {name for name, _ in objects(alone) if name.startswith("cases/")} >= {
-        name for name in before if name.startswith("cases/")
-    }
+    assert images <= {name for name, _ in objects(alone)}
     assert [run.run_id for run in gateway.runs()] == [second]
     with pytest.raises(NotFound):
         gateway.run(first)

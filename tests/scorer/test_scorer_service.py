@@ -99,7 +99,9 @@ async def test_from_prepared_to_useful_and_nothing_of_test_in_the_view(world: Wo
     assert "above the alarm bar" in gates["alarm"].evidence and "same_patient 0" in gates["alarm"].evidence
     said = " ".join(result.rests_on)
     assert "0.0% of the candidate images are no case" in said and "bits a case could have been carried" in said
-    assert "scored once so far" in result.rests_on[0] and "suspect a leak" in result.rests_on[-1]
+    # Tests before this one may have used the dataset, too.
+    assert re.search(r"was locked (once|\d+ times) and scored (once|\d+ times) so far", result.rests_on[0])
+    assert "suspect a leak" in result.rests_on[-1]
     lines = json.loads(await world.get(result.details))["cases"]
     assert [line["sample_id"] for line in lines] == [row.sample_id for row in test]
 

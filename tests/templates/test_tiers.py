@@ -169,6 +169,25 @@ def test_a_batch_that_is_not_learned_says_whether_it_is_the_rate(tmp_path: Path)
     assert tiers["one_batch"]["passed"] and "1e-09 is slow" in tiers["one_batch"]["text"]
 
 
+def test_weights_that_know_the_batch_are_no_fault(tmp_path: Path) -> None:
+    class Smoothed(Model):
+        def forward(self, image: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"loss": nn.functional.cross_entropy(self.body(image), labels, label_smoothing=0.2)}
+
+    model, data = (
+        Smoothed(),
+        [{"image": torch.rand(1, 8, 8) + 9 * (n % 2), "labels": torch.tensor(n % 2)} for n in range(10)],
+    )
+    batch = torch.utils.data.default_collate(data)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    for _ in range(200):
+        optimizer.zero_grad()
+        model(**batch)["loss"].backward()
+        optimizer.step()
+    _, tiers = climbed(model, tmp_path, data=data)
+    assert "know it by heart" in tiers["one_batch"]["text"]
+
+
 def test_a_loss_that_blows_up_is_the_rates_fault(tmp_path: Path) -> None:
     seen: list[int] = []
 
