@@ -90,6 +90,7 @@ def test_the_package_predicts_alone(running: Running, main_job, tmp_path: Path) 
     assert isolation
 
 
+@pytest.mark.slow
 def test_the_run_replayed_from_its_transcript_has_the_same_events(running: Running, main_job, tmp_path: Path) -> None:
     recorded = tmp_path / "turns.jsonl"
     recorded.write_text(running.gateway._http.get(f"/runs/{main_job['run_id']}/transcript").text)

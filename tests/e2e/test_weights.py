@@ -56,6 +56,7 @@ def test_what_is_no_state_dict_is_refused_and_nothing_in_it_is_executed(
     assert "is no file" in call(environment, "weights", "add", "odd", str(tmp_path / "none.pt"), *TERMS, code=2)
 
 
+@pytest.mark.slow
 def test_weights_are_added_used_told_on_the_card_and_removed(
     environment: dict[str, str], running: Running, main_job: dict[str, Any], tmp_path: Path
 ) -> None:
