@@ -7,6 +7,7 @@ from pydicom.uid import SecondaryCaptureImageStorage
 from resolve_files import carried_out, dicom, files, picture, segmentation, text, volume
 
 from shared.dataset.files.listing import list_files
+from shared.dataset.rules.by_headers import no_image
 from shared.dataset.rules.gather import NO_RULE, OTHER_KIND
 from shared.dataset.rules.resolve import RulesError
 
@@ -219,3 +220,10 @@ def test_ten_thousand_files_and_a_table_take_seconds(tmp_path: Path) -> None:
     )  # fmt: skip
     assert len(done.cases) == 10_000 and done.coverage.patients == 3334 and time.monotonic() - start < 15
     assert json.loads(done.coverage.model_dump_json())["counts"] == {"sick": 6666, "well": 3334}
+
+
+@pytest.mark.parametrize(
+    ("said", "scout"), [("Survey_BFFE", True), ("AX LOC", True), ("Skeletal survey", False), ("location 3 T2", False)]
+)
+def test_a_scout_is_told_by_its_name(said: str, scout: bool) -> None:
+    assert (no_image({"SeriesDescription": said, "Modality": "MR"}) is not None) == scout

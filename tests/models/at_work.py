@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -63,19 +63,6 @@ class Runner:
     async def on_job(self, job: JobSpec, attempt: int) -> None:
         self.jobs.append(job)
         self.has_job.set()
-
-
-@contextlib.asynccontextmanager
-async def working(bus: Bus, runner: Runner) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    tasks = [
-        asyncio.create_task(bus.serve_tools(name, runner.on_call, runner.on_job, 1, stop)) for name in ("data", "train")
-    ]
-    try:
-        yield
-    finally:
-        stop.set()
-        await asyncio.gather(*tasks)
 
 
 def check(answer: Infeasibility, facts: Facts, brief: Brief) -> list[str]:

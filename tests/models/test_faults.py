@@ -18,9 +18,10 @@ from shared.contracts.base import Event
 from shared.contracts.transcript import Turn
 from shared.service import Context
 from shared.settings import Settings
-from tests.models.at_work import ANSWER, READ_A, Runner, desk_for, working
+from tests.models.at_work import ANSWER, READ_A, Runner, desk_for
 from tests.models.model_endpoints import Endpoint, serving
 from tests.models.protocols import Protocol, Reply
+from tests.serving import serving as serving_runner
 
 RUNS = 50
 KEY = "sk-canary-0123456789"
@@ -148,7 +149,7 @@ async def test_no_fault_of_an_endpoint_loses_a_run(
     runner, stop = Runner(*[{"ok": True}] * RUNS), asyncio.Event()
     with serving(Faulty(protocol)) as endpoint:
         monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", endpoint.url)
-        async with working(bus, runner):
+        async with serving_runner(bus, runner):
             listening = asyncio.create_task(bus.listen("data_engineer", handle, RUNS, stop, on_dead=service.dead))
             await over()
             stop.set()

@@ -13,9 +13,10 @@ from shared.bus import Bus
 from shared.contracts.training import JobFinished
 from shared.errors import UserError
 from shared.models import make_core
-from tests.models.at_work import ANSWER, READ_A, READ_B, SUBMIT, Runner, core_for, endpoint_of, working
+from tests.models.at_work import ANSWER, READ_A, READ_B, SUBMIT, Runner, core_for, endpoint_of
 from tests.models.model_endpoints import Forgetful, serving
 from tests.models.protocols import OpenAI, Protocol
+from tests.serving import serving as serving_runner
 
 
 async def test_parallel_calls_of_a_turn_come_back_together(
@@ -23,7 +24,7 @@ async def test_parallel_calls_of_a_turn_come_back_together(
 ) -> None:
     first = protocol.reply(("c1", "read_files", READ_A), ("c2", "read_files", READ_B), text="I look first.")
     with endpoint_of(monkeypatch, protocol, first, protocol.reply(SUBMIT)) as endpoint:
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             accepted = await run_agent(desk, core_for(protocol))
     assert accepted is not None and accepted.answer["reason"] == ANSWER["reason"]
     opened, spoke, told = endpoint.heard
@@ -41,7 +42,7 @@ async def test_a_refused_submission_is_told_once_and_mended(
 ) -> None:
     replies = protocol.reply(("s1", "declare_infeasible", ANSWER)), protocol.reply(SUBMIT)
     with endpoint_of(monkeypatch, protocol, *replies) as endpoint:
-        async with working(bus, Runner({"ok": False, "why": "two patients cross"}, {"ok": True})):
+        async with serving_runner(bus, Runner({"ok": False, "why": "two patients cross"}, {"ok": True})):
             assert await run_agent(desk, core_for(protocol)) is not None
     ok, text = endpoint.heard[2].results["s1"]
     assert not ok and "two patients cross" in text
@@ -54,7 +55,7 @@ async def test_the_start_of_a_job_and_its_end_are_one_message(
     start = protocol.reply(("j1", "start_training", {"command": ["python", "train.py"], "seconds": 5}))
     runner = Runner()
     with endpoint_of(monkeypatch, protocol, start, protocol.reply(SUBMIT)) as endpoint:
-        async with working(bus, runner):
+        async with serving_runner(bus, runner):
             assert await run_agent(desk, core_for(protocol)) is None
             assert len(endpoint.bodies) == 1, "nobody is asked while the job runs"
             await runner.has_job.wait()
@@ -77,7 +78,7 @@ async def test_a_reply_without_calls_is_answered(
     bus: Bus, desk: Desk, protocol: Protocol, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with endpoint_of(monkeypatch, protocol, protocol.reply(text=words), protocol.reply(SUBMIT)) as endpoint:
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             assert await run_agent(desk, core_for(protocol)) is not None
     assert "asked for no tool" in endpoint.heard[2].words
 
@@ -87,7 +88,7 @@ async def test_arguments_that_cannot_be_read_are_refused_and_not_run(
 ) -> None:
     runner = Runner()
     with endpoint_of(monkeypatch, protocol, protocol.garbled(), protocol.reply(SUBMIT)) as endpoint:
-        async with working(bus, runner):
+        async with serving_runner(bus, runner):
             assert await run_agent(desk, core_for(protocol)) is not None
     assert [made.tool for made in runner.calls] == ["resolve_rules"]
     _, spoke, told = endpoint.heard
@@ -107,7 +108,7 @@ async def test_only_a_json_object_is_arguments(bus: Bus, desk: Desk, raw: str, m
         protocol.reply(SUBMIT),
     )
     with endpoint_of(monkeypatch, protocol, *replies) as endpoint:
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             assert await run_agent(desk, core_for(protocol)) is not None
     heard = endpoint.heard
     assert heard[1].calls["c1"][1] == {"_unparsed": raw}
@@ -120,7 +121,7 @@ async def test_ids_that_repeat_or_are_missing_become_unique(
 ) -> None:
     replies = [protocol.reply((name, "read_files", {"paths": [f"{turn}"]})) for turn, name in enumerate(["0", "0", ""])]
     with endpoint_of(monkeypatch, protocol, *replies, protocol.reply(SUBMIT)) as endpoint:
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             assert await run_agent(desk, core_for(protocol)) is not None
     assert [list(one.calls) for one in endpoint.heard[1::2]] == [["0"], ["call_2_0"], ["call_3_0"]]
 
@@ -133,7 +134,7 @@ async def test_tokens_are_counted_with_what_went_through_the_cache(
         protocol.reply(SUBMIT, read=1100, wrote=30, cached=(150, 900)),
     )
     with endpoint_of(monkeypatch, protocol, *replies):
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             accepted = await run_agent(desk, core_for(protocol))
     assert accepted is not None
     assert (accepted.spent.input_tokens, accepted.spent.output_tokens) == (2100, 50)
@@ -147,7 +148,7 @@ async def test_an_endpoint_that_does_not_count_is_estimated_and_said_so(
     bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with endpoint_of(monkeypatch, protocol, protocol.uncounted(SUBMIT)):
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             accepted = await run_agent(desk, core_for(protocol))
     assert accepted is not None and accepted.spent.tokens_estimated
     assert accepted.spent.input_tokens > 500 and accepted.spent.output_tokens > 10
@@ -158,7 +159,7 @@ async def test_what_a_model_thought_goes_back_as_it_was_given(
 ) -> None:
     first, thought = protocol.thoughtful(("c1", "read_files", READ_A))
     with endpoint_of(monkeypatch, protocol, first, protocol.reply(SUBMIT)) as endpoint:
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             assert await run_agent(desk, core_for(protocol)) is not None
     spoke = endpoint.heard[1]
     assert (spoke.thought, list(spoke.calls)) == (thought, ["c1"])
@@ -171,7 +172,7 @@ async def test_a_cut_call_is_not_made_even_if_it_looks_whole(
     runner = Runner()
     cut = protocol.stopped(protocol.reply(*uses), "length"), protocol.stopped(protocol.reply(*uses[1:]), "refusal")
     with endpoint_of(monkeypatch, protocol, *cut, protocol.reply(SUBMIT)) as endpoint:
-        async with working(bus, runner):
+        async with serving_runner(bus, runner):
             assert await run_agent(desk, core_for(protocol)) is not None
     assert [made.tool for made in runner.calls] == ["read_files", "resolve_rules"]
     assert endpoint.heard[2].results["c1"][0] and not endpoint.heard[2].results["c2"][0]
@@ -184,7 +185,7 @@ async def test_a_call_behind_a_submission_waits_for_what_becomes_of_it(
     replies = protocol.reply(("s1", "declare_infeasible", ANSWER), behind), protocol.reply(SUBMIT, behind)
     runner = Runner({"ok": False, "why": "two patients cross"}, {"ok": True})
     with endpoint_of(monkeypatch, protocol, *replies) as endpoint:
-        async with working(bus, runner):
+        async with serving_runner(bus, runner):
             assert await run_agent(desk, core_for(protocol)) is not None
     assert {made.tool for made in runner.calls} == {"resolve_rules"}
     ok, text = endpoint.heard[2].results["c1"]
@@ -201,7 +202,7 @@ async def test_the_oldest_results_make_room_in_a_small_context(
     small = core_for(protocol, context=12_000, output=1_000)
     with serving(Forgetful(protocol, [*replies, protocol.reply(SUBMIT)])) as endpoint:
         monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", endpoint.url)
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             assert await run_agent(desk, small) is not None
         results = {call: text for one in endpoint.heard for call, (_, text) in one.results.items()}
     assert "left out" in results["c0"] and "left out" not in results["c5"]

@@ -16,8 +16,9 @@ from shared.errors import M3Error, ToolBroken, Unavailable, UserError
 from shared.models.endpoint import MAX_RETRIES
 from shared.service import Context
 from shared.settings import Settings
-from tests.models.at_work import SUBMIT, Runner, core_for, desk_for, endpoint_of, working
+from tests.models.at_work import SUBMIT, Runner, core_for, desk_for, endpoint_of
 from tests.models.protocols import Protocol, Reply
+from tests.serving import serving as serving_runner
 
 
 async def test_a_busy_endpoint_is_asked_again(
@@ -25,7 +26,7 @@ async def test_a_busy_endpoint_is_asked_again(
 ) -> None:
     busy = protocol.error(429, "rate_limit_error", "slow down", retry_after_ms="1")
     with endpoint_of(monkeypatch, protocol, busy, protocol.reply(SUBMIT)) as endpoint:
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             assert await run_agent(desk, core_for(protocol, max_retries=2)) is not None
     assert endpoint.bodies[0] == endpoint.bodies[1]
     turns = [entry for entry in desk.entries if isinstance(entry, Turn)]
@@ -79,7 +80,7 @@ async def test_an_outage_longer_than_the_retries_holds_the_run_up_and_costs_noth
     event = (await bus.events(desk.brief.run_id))[-1][1]
     broken = protocol.error(500, "api_error", "out of order", retry_after_ms="1")
     with endpoint_of(monkeypatch, protocol, *[broken] * (1 + MAX_RETRIES), protocol.reply(SUBMIT)):
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             with pytest.raises(Unavailable, match="out of order"):  # which the bus answers by calling again
                 await service.handle(event)
             assert keep(await bus.state(desk.brief.run_id)) is None, "the run goes on"
@@ -103,7 +104,7 @@ async def test_a_broken_connection_is_tried_again(
 ) -> None:
     lost = dataclasses.replace(protocol.reply(SUBMIT), broken=broken)
     with endpoint_of(monkeypatch, protocol, lost, protocol.reply(SUBMIT)):
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             accepted = await run_agent(desk, core_for(protocol, max_retries=1))
     assert accepted is not None and accepted.spent.turns == 1
 
@@ -121,7 +122,7 @@ async def test_a_local_server_needs_no_key(
 ) -> None:
     monkeypatch.delenv(f"{protocol.name.upper()}_API_KEY")
     with endpoint_of(monkeypatch, protocol, protocol.reply(SUBMIT)):
-        async with working(bus, Runner()):
+        async with serving_runner(bus, Runner()):
             assert await run_agent(desk, core_for(protocol)) is not None
 
 

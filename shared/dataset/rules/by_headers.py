@@ -25,7 +25,9 @@ SCOUT = Expected("images by which a scan was planned (scout, localizer): nothing
 CAPTURE = Expected("screen shots and reports beside the images of an examination: nothing to do", "no_image")
 ABOUT_SERIES = ("SeriesDescription", "Modality", "SOPClassUID", "ImageType", "StudyInstanceUID")
 _OTHER_OBJECTS = {"SEG", "RTSTRUCT", "RTDOSE", "RTPLAN", "SR", "PR", "KO", "REG", "DOC"}
-_SCOUT_WORDS = {"scout", "localizer", "localiser", "topogram", "survey", "loc", "surview", "scanogram"}
+_SCOUT_WORDS = {"scout", "localizer", "localiser", "topogram", "loc", "surview", "scanogram"}
+_SURVEY = "survey"
+"""Begins the name of a scout; a skeletal survey is none."""
 _REPORT = re.compile(r"\b(?:dose|patient) (?:report|protocol|record|info)|screen ?(?:shot|save|capture)", re.I)
 _CAPTURE_CLASS = "1.2.840.10008.5.1.4.1.1.7"
 HEADER = "header."
@@ -53,7 +55,8 @@ def no_image(told: Mapping[str, str]) -> Expected | None:
     said = told.get("SeriesDescription", "")
     if told.get("Modality") in _OTHER_OBJECTS:
         return NO_IMAGE_OBJECT
-    if "LOCALIZER" in told.get("ImageType", "").upper().split("\\") or _SCOUT_WORDS & set(words(said)):
+    scout = words(said)[:1] == (_SURVEY,) or not _SCOUT_WORDS.isdisjoint(words(said))
+    if scout or "LOCALIZER" in told.get("ImageType", "").upper().split("\\"):
         return SCOUT
     return CAPTURE if told.get("SOPClassUID", "").startswith(_CAPTURE_CLASS) or _REPORT.search(said) else None
 
