@@ -37,6 +37,10 @@ class Endpoint(Contract):
     url: str
     own: bool = False
     """A server of the operator: it wants no key and, where no price is given, no money."""
+    inside: bool = False
+    """Within the hospital: it is told names and texts of the data as they are. To others they become surrogates."""
+    pixels: bool = False
+    """An endpoint outside may be shown pictures, too; one inside may always."""
     limit: Literal["", "max_tokens", "max_completion_tokens"] = ""
     """The field of the protocol `openai` that carries the output limit; servers disagree, so most are sent none."""
 
