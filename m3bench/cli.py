@@ -1,23 +1,19 @@
 """`m3bench`: the benchmark on the command line."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from m3bench import replicas, show
-from shared.errors import UserError
+from m3bench import page, replicas, results, runs, show, tables, tasks
+from shared.errors import M3Error, UserError
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="M3Bench: replicas, cards and runs of the benchmark."
 )
 ALL = "all"
-
-
-@app.callback()
-def _root() -> None:
-    """Keeps `make` a subcommand while it is one of few."""
 
 
 @app.command("make")
@@ -90,6 +86,51 @@ def show_command(
         typer.echo(f"m3bench: {error}", err=True)
         raise typer.Exit(2) from None
     typer.echo(f"{output}: {count} cases of {folder}")
+
+
+@app.command("run")
+def run_command(
+    folder: Annotated[Path, typer.Argument(help="New, or of an earlier call: holds the system and its data.")],
+    task: Annotated[list[str] | None, typer.Option(help="Task or dataset; may be repeated. All 14 without it.")] = None,
+    core: Annotated[list[str] | None, typer.Option(help="May be repeated; playbook without it.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each task; each has data and words of its own.")] = 1,
+    size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
+    layout: Annotated[str, typer.Option(help="distributed, or paper.")] = "distributed",
+    seconds: Annotated[float, typer.Option(min=1, help="That each training may take.")] = 90.0,
+    unserved: Annotated[bool, typer.Option("--unserved", help="Also requests that no dataset serves.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Folder with real datasets, each named as `list` does.")] = None,
+    parallel: Annotated[int, typer.Option(min=1, help="Runs at once.")] = max(1, (os.cpu_count() or 1) // 2),
+    output: Annotated[Path | None, typer.Option("--results", help="FOLDER/results.jsonl without it.")] = None,
+) -> None:
+    """Run tasks from the sentence to the score, and print the tables; what the results have is not run again."""
+    path = output or folder / "results.jsonl"
+    try:
+        plan = runs.Plan(
+            folder=folder, results=path, tasks=runs.chosen(task or (), tasks.tasks().values(), tasks.find),
+            cores=core or ["playbook"], rounds=rounds, size=size, layout=layout, train_seconds=seconds,
+            unserved=unserved, real=data, parallel=parallel,
+        )  # fmt: skip
+        runs.run(plan, lambda one: typer.echo(tables.line(one)))
+        typer.echo("\n" + tables.told(results.read(path)))
+    except (M3Error, OSError) as error:
+        typer.echo(f"m3bench: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+@app.command("tables")
+def tables_command(
+    paths: Annotated[list[Path], typer.Argument(help="Files that `run` wrote.", exists=True, dir_okay=False)],
+    html: Annotated[Path | None, typer.Option(help="Write the leaderboard page there, too.")] = None,
+) -> None:
+    """Print results as the paper's Tables 1 to 3."""
+    try:
+        found = [one for path in paths for one in results.read(path)]
+        typer.echo(tables.told(found))
+        if html:
+            html.write_text(page.page(found), encoding="utf-8")
+    except (M3Error, OSError) as error:
+        typer.echo(f"m3bench: {error}", err=True)
+        raise typer.Exit(2) from None
 
 
 def main() -> None:

@@ -20,14 +20,21 @@ def add(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A state dict: .safetensors, or .pt of torch.save.")],
     licence: Annotated[str, typer.Option(help="Under which it may be used; stands on the card of each package.")],
     source: Annotated[str, typer.Option(help="Where it is from: an address, a paper, a run.")],
+    learned_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DATASET", help="A dataset here that it was trained on; may be repeated."),
+    ] = None,
 ) -> None:
-    """Offer weights to trainings. They are looked at in the sandbox first; the same name again replaces them."""
+    """Offer weights to trainings. They are looked at in the sandbox first; the same name again replaces them.
+
+    Runs on a dataset that they were trained on are not offered them: they may know its test cases.
+    """
     with connect() as gateway:
         with progress("sending") as bar:
             task = bar.add_task("sending")
             sent = send_file(gateway, file, lambda done, total: bar.update(task, completed=done, total=total))
         suffix: Suffix = ".safetensors" if file.suffix == ".safetensors" else ".pt"
-        found = gateway.add_weights(name, sent, suffix, licence, source)
+        found = gateway.add_weights(name, sent, suffix, licence, source, learned_from or ())
     out.print(f"on the shelf: {found.path}, {found.looked.tensors} tensors, fits {_fits(found)}")
 
 

@@ -79,6 +79,10 @@ class NewWeights(Body):
     suffix: Suffix = Field(description="How the file is to be read.")
     licence: str = Field(min_length=1, max_length=300)
     source: str = Field(min_length=1, max_length=1000)
+    learned_from: tuple[Token, ...] = Field(
+        default=(),
+        description="Datasets registered here that they were trained on; runs on these are not offered them.",
+    )
 
 
 class ArchiveLimits(Body):

@@ -131,11 +131,13 @@ class Gateway:
     def datasets(self) -> list[DataCard]:
         return [DataCard.model_validate(card) for card in self._ask("GET", "/datasets")]
 
-    def add_weights(self, name: str, file: Ref, suffix: Suffix, licence: str, source: str) -> Weights:
+    def add_weights(
+        self, name: str, file: Ref, suffix: Suffix, licence: str, source: str, learned_from: Sequence[str] = ()
+    ) -> Weights:
         body = {"name": name, "file": file.model_dump(mode="json"), "suffix": suffix}
         # A runner looks at the file first.
         timeout = httpx.Timeout(30, connect=3, read=900)
-        body |= {"licence": licence, "source": source}
+        body |= {"licence": licence, "source": source, "learned_from": list(learned_from)}
         return Weights.model_validate(self._ask("POST", "/weights", json=body, timeout=timeout))
 
     def weights(self) -> list[Weights]:

@@ -32,6 +32,9 @@ async def add_weights(body: bodies.NewWeights, parts: Known, who: Who) -> Weight
         arguments=LookAtWeights(file=file, suffix=body.suffix).model_dump(mode="json"),
         reply="",
     )
+    known = {card.dataset_id for card in await parts.bus.cards()}
+    if unknown := sorted(set(body.learned_from) - known):
+        raise NotFound(f"There is no dataset {', '.join(unknown)} here. `m3builder dataset list` tells what there is.")
     seen = await parts.bus.call("data", call, LOOK_SECONDS)
     if not seen.ok:
         raise UserError(
@@ -40,7 +43,8 @@ async def add_weights(body: bodies.NewWeights, parts: Known, who: Who) -> Weight
         )
     weights = Weights(
         name=body.name, file=file, suffix=body.suffix, licence=body.licence.strip(), source=body.source.strip(),
-        added_by=who.name, at=datetime.now(UTC), looked=Looked.model_validate(seen.data),
+        learned_from=body.learned_from, added_by=who.name, at=datetime.now(UTC),
+        looked=Looked.model_validate(seen.data),
     )  # fmt: skip
     await parts.bus.put_weights(weights)
     parts.uploads.taken(file)

@@ -176,7 +176,8 @@ class Jobs:
                     end = await self._trained(done, spec, area, workspace, since)
                     heads = [head for head in (began, await self.bus.workspace_head(spec.run_id, area)) if head]
                     states = [await asyncio.to_thread(self.store.get_manifest, head) for head in heads]
-                    return end | {"own_code": await asyncio.to_thread(own_code, states, spec.command)}
+                    own = await asyncio.to_thread(own_code, states, spec.command)
+                    return end | {"own_code": own, "shelf": mounted.shelf}
                 except Unavailable as error:
                     # Hours of training are not repeated because a server is away for some minutes.
                     log.warning("what was trained waits to be stored: %s", error)

@@ -41,6 +41,8 @@ class Mounted:
     data: Path | None = None
     templates: Path | None = None
     weights: Path | None = None
+    shelf: tuple[str, ...] = ()
+    """What `weights` holds, as name and source."""
 
     def mounts(self) -> list[Mount]:
         found = []
@@ -69,9 +71,17 @@ class Mounts:
             return Mounted(data=await self.dataset(state))
         if area == "build" and state.locked:
             view = await materialise_view(state.locked.view, self._store, self._settings.home)
-            home, shelf = self._settings.home, await self._bus.weights() if self._bus else []
+            assert state.planned is not None
+            home, shelf = self._settings.home, []
+            if self._bus:
+                shelf = await self._bus.weights(state.planned.plan.dataset_id)
             weights = await asyncio.to_thread(lay_out, shelf, self._store, home)
-            return Mounted(data=view, templates=await asyncio.to_thread(templates, home), weights=weights)
+            return Mounted(
+                data=view,
+                templates=await asyncio.to_thread(templates, home),
+                weights=weights,
+                shelf=tuple(f"{one.name} ({one.source})" for one in shelf),
+            )
         return Mounted()
 
     async def dataset(self, state: RunState) -> Path:

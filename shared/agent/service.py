@@ -47,8 +47,8 @@ class AgentService:
     async def _work(self, order: str, state: RunState) -> None:
         name, seconds = self.role.name, self.settings.train_seconds
         cards = await current_cards(self.bus, self.settings.profile_seconds) if name == "task_manager" else ()
-        builds = stage_of(name).area == "build"
-        shelf = tuple(Offered.of(weights) for weights in await self.bus.weights()) if builds else ()
+        dataset = state.planned.plan.dataset_id if state.planned and stage_of(name).area == "build" else ""
+        shelf = tuple(Offered.of(weights) for weights in await self.bus.weights(dataset)) if dataset else ()
         desk = Desk(self.bus, self.role, make_brief(name, order, state, cards, seconds, shelf))
         assert state.requested is not None
         try:

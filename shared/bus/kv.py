@@ -65,11 +65,11 @@ class Registry(Part):
         """Register the card, or replace the one with the same dataset_id."""
         await kv_put(self.connection, CARDS, card.dataset_id, card.model_dump_json().encode())
 
-    async def weights(self) -> list[Weights]:
-        """The shelf, by name."""
+    async def weights(self, dataset_id: str = "") -> list[Weights]:
+        """The shelf, by name; for a run on a dataset without those that have learned from it."""
         messages = self.connection.read(kv_stream(WEIGHTS), kv_subject(WEIGHTS, ">"))
         found = [Weights.model_validate_json(message.data or b"") async for message in messages]
-        return sorted(found, key=lambda weights: weights.name)
+        return sorted((one for one in found if dataset_id not in one.learned_from), key=lambda weights: weights.name)
 
     async def put_weights(self, weights: Weights) -> None:
         """Put them on the shelf, in the place of those with the same name."""

@@ -79,6 +79,8 @@ class JobFinished(Event):
     """From `metrics.json` of the job; validation figures only."""
     own_code: tuple[str, ...] = ()
     """Of `train`: code in the workspace and the package that is neither a template's nor our library's, 20 at most."""
+    shelf: tuple[str, ...] = ()
+    """Of `train`: weights that were in its reach, as name and source; what they have seen is their source's word."""
     bad_samples: dict[str, str] = {}
     """Of a `train` that refused its data: sample, or what the whole is called -> what is wrong with it, 100 at most."""
     outputs: dict[str, Ref] = {}

@@ -42,6 +42,9 @@ class Weights(Contract):
     suffix: Suffix
     licence: str = Field(min_length=1, max_length=300)
     source: str = Field(min_length=1, max_length=1000)
+    learned_from: tuple[Token, ...] = ()
+    """Datasets registered here that they were trained on: no run on one of these is offered them, as they may know its
+    test cases by heart."""
     added_by: str
     at: datetime
     looked: Looked

@@ -12,10 +12,12 @@ import torch
 
 from services.tool_runner.mounts import TEMPLATES
 from shared.agent.calls import set_keys
+from shared.contracts.events import decode_event
 from shared.contracts.tools import StartTraining
+from shared.contracts.training import JobFinished
 from shared.contracts.transcript import Turn, decode_entry
 from tests.cli.conftest import call
-from tests.e2e.conftest import Running
+from tests.e2e.conftest import REPLICA, Running
 
 TERMS = ("--licence", "CC-BY-4.0", "--source", "https://example.org/scans")
 FORGED = '{"tensors": 1, "parameters": 1, "layers": {}, "fits": []}'
@@ -90,6 +92,21 @@ def test_weights_are_added_used_told_on_the_card_and_removed(
     assert f"mine, licence: CC-BY-4.0, source: https://example.org/scans, SHA-256 {digest}" in card
     assert f"SHA-256 {digest}" in (tmp_path / "second" / "record.json").read_text()
 
+    assert "mine (https://example.org/scans)" in trained_in(running, run_id).shelf
+
+    # Known to have learned from the run's dataset, they are out of its reach.
+    add = ("weights", "add", "mine", str(tmp_path / "mine.pt"), *TERMS, "--learned-from")
+    assert "There is no dataset nowhere here" in call(environment, *add, "nowhere", code=2)
+    call(environment, *add, REPLICA)
+    ended = trained_in(running, running.ask(core=f"scripted:{script}"))
+    assert ended.outcome == "failed" and "/weights/mine.pt" in ended.summary and not ended.shelf
+
     assert "taken off the shelf: mine" in call(environment, "weights", "remove", "mine")
     assert running.gateway.weights() == []
     assert "There are no weights mine" in call(environment, "weights", "remove", "mine", code=2)
+
+
+def trained_in(running: Running, run_id: str) -> JobFinished:
+    """The first training of a run, which is followed to its end."""
+    events = [decode_event(item.data.encode()) for item in running.follow(run_id) if item.kind == "JobFinished"]
+    return next(event for event in events if isinstance(event, JobFinished) and event.job == "train")

@@ -180,6 +180,7 @@ class Facts:
             "Network": f"{network if ran else module.model}, input {'x'.join(map(str, module.input_shape))}",
             "Loss": str(loss) if ran else module.loss,
             "Augmentation": module.augmentation,
+            "Within its reach": f"weights of the shelf: {', '.join(job.shelf)}" if job and job.shelf else "",
             "Own code": f"{', '.join(own)}: network, loss and augmentation are its author's words" if own else "",
         }
         return {label: text for label, text in told.items() if text}

@@ -1,0 +1,128 @@
+"""A line of results for each run of the benchmark, and the file that they stand in."""
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from shared.contracts.base import AgentName, Contract, TaskKind
+from shared.errors import UserError
+
+UNSERVED = "unserved"
+"""Task of the requests that no dataset can serve."""
+
+
+class Part(Contract):
+    """What one role did in a run."""
+
+    done: bool
+    """Task Manager: the right dataset; Data Engineer: cases and a lock; Architect: a module that the probe took;
+    Trainer: a package that the probe took (paper, section 3.5)."""
+    turns: int = 0
+    actions: int = 0
+    iterations: int = 0
+    """Turns in which something was refused or failed and had to be done again."""
+    tokens: int = 0
+    estimated: bool = False
+
+
+class Setting(Contract):
+    """What is tried: two runs of the same setting are the same experiment."""
+
+    task: str
+    """Name of the benchmark's task, or `unserved`."""
+    core: str
+    round: int = Field(ge=0)
+    """Also the seed of the replica, and which of the task's requests is asked."""
+    size: str
+    layout: str
+    train_seconds: float
+    without: tuple[str, ...] = ()
+    """Parts of the system that were switched off."""
+    real: bool = False
+    """On the real dataset instead of a replica."""
+
+
+class Result(Contract):
+    setting: Setting
+    kind: TaskKind | None
+    """None of an unserved request."""
+    request: str
+    dataset: str = ""
+    """Id of the dataset that was taken."""
+    right: bool
+    """Whether that is the one which is meant; for an unserved request, whether the run asked or said so."""
+    asked: tuple[str, ...] = ()
+    """Questions that a person was asked."""
+    end: str
+    level: str
+    metric: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    patients: int = 0
+    floor: float | None = None
+    """Lower end of the benchmark's acceptable range."""
+    no_image: float | None = None
+    greys: float | None = None
+    network: float | None = None
+    """What no image, grey values and a small network reach on this replica (`requests.json`)."""
+    failed_gates: tuple[str, ...] = ()
+    reason: str = ""
+    parts: dict[AgentName, Part] = {}
+    usd: float = 0.0
+    seconds: float
+    commit: str
+    machine: str
+    at: datetime
+
+    @property
+    def ran(self) -> bool:
+        return self.level in ("ran", "valid", "useful")
+
+    @property
+    def valid(self) -> bool:
+        return self.level in ("valid", "useful")
+
+    @property
+    def useful(self) -> bool:
+        return self.level == "useful"
+
+    @property
+    def actions(self) -> int:
+        return sum(part.actions for part in self.parts.values())
+
+    @property
+    def turns(self) -> int:
+        return sum(part.turns for part in self.parts.values())
+
+    @property
+    def tokens(self) -> int:
+        return sum(part.tokens for part in self.parts.values())
+
+    @property
+    def iterations(self) -> int:
+        return sum(part.iterations for part in self.parts.values())
+
+
+def read(path: Path) -> list[Result]:
+    """The results in a file, none where there is no file. Raises UserError for a line that is no result."""
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), 1):
+        try:
+            found.append(Result.model_validate_json(line))
+        except ValidationError as error:
+            raise UserError(
+                f"{path}, line {number}: no result of m3bench run ({error.errors()[0]['msg']}); name another file"
+            ) from None
+    return found
+
+
+def append(path: Path, result: Result) -> None:
+    """Add a line, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    draft.write_text(f"{before}{result.model_dump_json()}\n", encoding="utf-8")
+    draft.rename(path)

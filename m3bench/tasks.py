@@ -1,0 +1,60 @@
+"""The benchmark's tasks: their requests, ranges, and how hard each replica is (`requests.json`)."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from m3bench import cards
+from shared.contracts.base import Contract, TaskKind
+from shared.errors import UserError
+
+
+class Task(Contract):
+    name: str
+    card: str
+    """Stem of its card's file, which is the id of its dataset."""
+    kind: TaskKind
+    requests: tuple[str, ...]
+    real: dict[str, Any]
+    replicas: dict[str, dict[str, Any]]
+    """Size -> `metric`, `floor`, `ideal`, `measured`."""
+
+
+@cache
+def tasks() -> dict[str, Task]:
+    """All by name, in the order of the paper's Table 1."""
+    return {
+        name: Task(
+            name=name,
+            card=told["card"],
+            kind=told["task"],
+            requests=tuple(one["text"] for one in told["requests"]),
+            real=told["real"],
+            replicas=told["replicas"],
+        )
+        for name, told in _read()["tasks"].items()
+    }
+
+
+def unserved() -> tuple[str, ...]:
+    """Requests that none of the datasets can serve: asking, or saying so, is the right end of them."""
+    return tuple(one["text"] for one in _read()["unserved"])
+
+
+def find(name: str) -> Task:
+    """A task by its name or its dataset's id, in any case. Raises UserError."""
+    for task in tasks().values():
+        if name.lower() in (task.name.lower(), task.card):
+            return task
+    raise UserError(f"there is no task {name!r}; there are: {', '.join(tasks())}")
+
+
+def card_of(task: Task) -> str:
+    """Text of the card of its dataset."""
+    return next(path for path in cards.paths() if path.stem == task.card).read_text(encoding="utf-8")
+
+
+def _read() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(__file__).with_name("requests.json").read_text(encoding="utf-8"))
+    return found
