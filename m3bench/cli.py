@@ -1,19 +1,30 @@
 """`m3bench`: the benchmark on the command line."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from m3bench import page, replicas, results, runs, show, tables, tasks
-from shared.errors import M3Error, UserError
+from m3bench import exported, page, replicas, results, runs, show, tables, tasks
+from shared.errors import M3Error
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="M3Bench: replicas, cards and runs of the benchmark."
 )
 ALL = "all"
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """What is wrong with the input, in a line; exit code 2."""
+    try:
+        yield
+    except (M3Error, OSError) as error:
+        typer.echo(f"m3bench: {error}", err=True)
+        raise typer.Exit(2) from None
 
 
 @app.command("make")
@@ -26,7 +37,7 @@ def make_command(
     layout: Annotated[str, typer.Option(help="paper, or distributed: as the original is.")] = "paper",
 ) -> None:
     """Write a made-up dataset in the real one's layout; its truth goes beside it, to DIR.truth.json."""
-    try:
+    with told_plainly():
         if name == ALL:
             _make_all(folder, size, seed, patients, layout)
         else:
@@ -34,9 +45,6 @@ def make_command(
             typer.echo(
                 f"{folder}: {made.files} files, {made.megabytes:.1f} MB, {made.seconds:.1f} s; truth in {made.truth}"
             )
-    except (UserError, OSError) as error:
-        typer.echo(f"m3bench: {error}", err=True)
-        raise typer.Exit(2) from None
 
 
 def _make_all(folder: Path, size: str, seed: int, patients: int | None, layout: str) -> None:
@@ -76,15 +84,12 @@ def show_command(
 ) -> None:
     """Draw a few cases: planes of volumes, without and with the masks in colour; with `all`, some of each replica."""
     folder = folder.absolute()
-    try:
+    with told_plainly():
         if name == ALL:
             count = show.overview([folder / key for key in sorted(replicas.GENERATORS)], output, cases=cases or 1)
         else:
             replicas.find(name)
             count = show.montage(folder, output, cases=cases or 4)
-    except (UserError, OSError) as error:
-        typer.echo(f"m3bench: {error}", err=True)
-        raise typer.Exit(2) from None
     typer.echo(f"{output}: {count} cases of {folder}")
 
 
@@ -104,7 +109,7 @@ def run_command(
 ) -> None:
     """Run tasks from the sentence to the score, and print the tables; what the results have is not run again."""
     path = output or folder / "results.jsonl"
-    try:
+    with told_plainly():
         plan = runs.Plan(
             folder=folder, results=path, tasks=runs.chosen(task or (), tasks.tasks().values(), tasks.find),
             cores=core or ["playbook"], rounds=rounds, size=size, layout=layout, train_seconds=seconds,
@@ -112,9 +117,38 @@ def run_command(
         )  # fmt: skip
         runs.run(plan, lambda one: typer.echo(tables.line(one)))
         typer.echo("\n" + tables.told(results.read(path)))
-    except (M3Error, OSError) as error:
-        typer.echo(f"m3bench: {error}", err=True)
-        raise typer.Exit(2) from None
+
+
+@app.command("export")
+def export_command(
+    task: Annotated[str, typer.Argument(help="Task or dataset.")],
+    folder: Annotated[
+        Path, typer.Argument(help="New folder; what is sealed goes to DIR.m3bench beside it.", metavar="DIR")
+    ],
+    size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
+    layout: Annotated[str, typer.Option(help="distributed, or paper.")] = "distributed",
+    seed: Annotated[int, typer.Option(help="Of the replica.")] = 0,
+    seconds: Annotated[float, typer.Option(min=1, help="Of training that the prompt allows.")] = 600.0,
+) -> None:
+    """Write a workspace with a prompt to which any coding agent can be pointed; keep DIR.m3bench out of its reach."""
+    with told_plainly():
+        exported.export(tasks.find(task), folder, size, layout, seed, seconds)
+        typer.echo(
+            f"{folder / 'PROMPT.md'} is the prompt. `m3bench score {folder}` scores the package that is left there."
+        )
+
+
+@app.command("score")
+def score_command(
+    folder: Annotated[Path, typer.Argument(help="What `export` wrote, with a package.", metavar="DIR")],
+    system: Annotated[str, typer.Option(help="Whose work it is, for the tables.")] = "another system",
+    output: Annotated[Path | None, typer.Option("--results", help="DIR.m3bench/results.jsonl without it.")] = None,
+) -> None:
+    """Score the package in DIR by the scorer, the gates and the controls that our own runs get."""
+    with told_plainly():
+        found = exported.score(folder, system)
+        results.append(output or folder.with_name(folder.name + ".m3bench") / "results.jsonl", found)
+        typer.echo(tables.line(found))
 
 
 @app.command("tables")
@@ -123,14 +157,11 @@ def tables_command(
     html: Annotated[Path | None, typer.Option(help="Write the leaderboard page there, too.")] = None,
 ) -> None:
     """Print results as the paper's Tables 1 to 3."""
-    try:
+    with told_plainly():
         found = [one for path in paths for one in results.read(path)]
         typer.echo(tables.told(found))
         if html:
             html.write_text(page.page(found), encoding="utf-8")
-    except (M3Error, OSError) as error:
-        typer.echo(f"m3bench: {error}", err=True)
-        raise typer.Exit(2) from None
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from services.gateway.trace_model import Trace
 from shared.contracts.base import AgentName, Event
 from shared.contracts.events import decode_event
 from shared.contracts.questions import QuestionAsked
-from shared.contracts.runs import Budget
+from shared.contracts.runs import Budget, RunFinished
 from shared.contracts.state import RunState, fold
 from shared.embedded.home import Home
 from shared.embedded.system import down, up
@@ -119,13 +119,13 @@ def _data(plan: Plan, task: Task, number: int, data: Path) -> Path:
         return (plan.real / task.card).absolute()
     folder = data / f"round-{number}" / task.card
     if not folder.exists():
-        replicas.make(task.card, folder, size=plan.size, seed=number, layout=plan.layout)
-        readable(folder)
+        place_data(task, folder, plan.size, plan.layout, number)
     return folder
 
 
-def readable(folder: Path) -> None:
-    """Open the folder to the runner's user, as an operator's data would be."""
+def place_data(task: Task, folder: Path, size: str, layout: str, seed: int) -> None:
+    """Make the replica of a task, open to the runner's user as an operator's data would be."""
+    replicas.make(task.card, folder, size=size, seed=seed, layout=layout)
     for path in (folder, *folder.rglob("*"), folder.parent):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)
@@ -139,12 +139,14 @@ def _one(settings: Settings, setting: Setting, task: Task | None, request: str) 
         events, asked = followed(gateway, run_id, task.card if task else None)
         trace = gateway.trace(run_id)
     state = fold(run_id, enumerate(events, 1))
-    return _result(setting, task, request, state, trace, asked, time.monotonic() - began)
+    return result_of(setting, task, request, state, trace, asked, time.monotonic() - began)
 
 
-def followed(gateway: Gateway, run_id: str, dataset: str | None) -> tuple[list[Event], tuple[str, ...]]:
-    """The events of a run, which is followed to its end, and what was asked. `dataset` is the answer where the question
-    is which one; without one such a question ends the run."""
+def followed(
+    gateway: Gateway, run_id: str, dataset: str | None, until: type[Event] = RunFinished
+) -> tuple[list[Event], tuple[str, ...]]:
+    """The events of a run up to the first of the kind `until`, or its end, and what was asked. `dataset` is the answer
+    where the question is which one; without one such a question ends the run."""
     events: list[Event] = []
     asked = []
     for item in gateway.follow(run_id):
@@ -152,6 +154,8 @@ def followed(gateway: Gateway, run_id: str, dataset: str | None) -> tuple[list[E
             continue
         event = decode_event(item.data.encode())
         events.append(event)
+        if isinstance(event, until):
+            break
         if isinstance(event, QuestionAsked):
             question = event.question
             asked.append(f"{question.key}: {', '.join(question.values)}"[:200])
@@ -166,7 +170,7 @@ def followed(gateway: Gateway, run_id: str, dataset: str | None) -> tuple[list[E
     return events, tuple(asked)
 
 
-def _result(
+def result_of(
     setting: Setting, task: Task | None, request: str, state: RunState, trace: Trace, asked: tuple[str, ...],
     seconds: float,
 ) -> Result:  # fmt: skip

@@ -19,6 +19,7 @@ from shared.contracts.state import RunState
 
 if TYPE_CHECKING:
     from shared.service import Context
+    from shared.settings import Settings
 
 Seed = Callable[[Path], Awaitable[None]]
 
@@ -65,15 +66,14 @@ def seed_for(area: str, state: RunState, context: Context, mounted: Mounted) -> 
         await asyncio.to_thread(write_build_seed, manifest, folder)
         plan = state.planned.plan.model_dump(mode="json")
         _write(folder / "plan.json", plan)
-        _write(folder / "environment.json", environment(context))
+        _write(folder / "environment.json", environment_of(context.settings))
 
     return {"plan": plan, "data": data, "build": build}[area.split("-")[0]]
 
 
-def environment(context: Context) -> dict[str, Any]:
+def environment_of(settings: Settings) -> dict[str, Any]:
     """Facts of the machine that a core should not have to guess."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    settings = context.settings
     return {
         "cpu_threads": min(settings.sandbox_cpu_threads, os.cpu_count() or 1),
         "memory_mb": min(settings.sandbox_memory_mb, pages // 2**20),

@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -65,10 +65,16 @@ class System:
         down(self.home, tell)
 
 
-def up(settings: Settings, data_roots: Sequence[Path] = (), tell: Tell = lambda _: None) -> System:
+def up(
+    settings: Settings,
+    data_roots: Sequence[Path] = (),
+    tell: Tell = lambda _: None,
+    leave_out: Collection[Service] = (),
+) -> System:
     """Start what does not run under `settings.home` and wait until all of it is ready. Blocks; no event loop may run.
 
-    `data_roots` (else those of the settings, else those of the last time, else <home>/data) are where datasets may lie.
+    Services in `leave_out` are not started: somebody else does their part. `data_roots` (else those of the settings,
+    else those of the last time, else <home>/data) are where datasets may lie.
     Raises ServerUnfit with the end of a log when something does not come up; what runs is left running then.
     """
     home = Home(settings.home.absolute())
@@ -80,7 +86,7 @@ def up(settings: Settings, data_roots: Sequence[Path] = (), tell: Tell = lambda 
         if _start_servers(home, memory, ours.s3_bucket_prefix, found, tell):
             tell("streams and buckets")
             _provision(ours)
-        _start_services(home, memory, ours, found, tell)
+        _start_services(home, memory, ours, found, tell, [name for name in SERVICES if name not in leave_out])
     return System(home, ours)
 
 
@@ -164,10 +170,15 @@ def _start_servers(home: Home, memory: Remembered, prefix: str, found: dict[str,
 
 
 def _start_services(
-    home: Home, memory: Remembered, settings: Settings, found: dict[str, Record | None], tell: Tell
+    home: Home,
+    memory: Remembered,
+    settings: Settings,
+    found: dict[str, Record | None],
+    tell: Tell,
+    wanted: Sequence[Service],
 ) -> None:
     started: dict[str, Record] = {}
-    for name in SERVICES:
+    for name in wanted:
         own, argv = environment(home, name, settings, memory), [sys.executable, "-m", f"services.{name}"]
         record, mark = found[name], _fingerprint(argv, own)
         if record and record.alive and record.fingerprint == mark:
