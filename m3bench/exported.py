@@ -1,7 +1,7 @@
 """A task of the benchmark for any other system: a workspace with a prompt, and the score of the package that it leaves.
 
 The work is divided where the test set is sealed: the Task Manager and the Data Engineer of an embedded system take the
-dataset in, the scorer locks it, and the other system gets what the Module Architect and the Model Trainer would get: the
+dataset in, the scorer locks it, and the other system gets what Module Architect and Model Trainer would get: the
 training view, the templates and the library. What it leaves is scored by the same scorer, under the same lock.
 """
 
