@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from m3bench import exported, page, replicas, results, runs, show, tables, tasks
+from m3bench import exported, others, page, replicas, results, runs, show, tables, tasks
 from shared.errors import M3Error
 
 app = typer.Typer(
@@ -147,6 +147,25 @@ def score_command(
     """Score the package in DIR by the scorer, the gates and the controls that our own runs get."""
     with told_plainly():
         found = exported.score(folder, system)
+        results.append(output or folder.with_name(folder.name + ".m3bench") / "results.jsonl", found)
+        typer.echo(tables.line(found))
+
+
+@app.command("other")
+def other_command(
+    name: Annotated[str, typer.Argument(help=f"Another coding agent that is installed: {', '.join(others.OTHERS)}.")],
+    task: Annotated[str, typer.Argument(help="Task or dataset.")],
+    folder: Annotated[Path, typer.Argument(help="New folder for its workspace.", metavar="DIR")],
+    core: Annotated[str, typer.Option(help="Its model, as `m3builder run --core` names it.")],
+    size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
+    seed: Annotated[int, typer.Option(help="Of the replica.")] = 0,
+    seconds: Annotated[float, typer.Option(min=1, help="Of training that the prompt allows.")] = 600.0,
+    wall: Annotated[float, typer.Option(min=1, help="Seconds after which it is stopped.")] = 7200.0,
+    output: Annotated[Path | None, typer.Option("--results", help="DIR.m3bench/results.jsonl without it.")] = None,
+) -> None:
+    """Export a task, let another agent build it with the same model and limits, and score what it left."""
+    with told_plainly():
+        found = others.run(name, tasks.find(task), folder, core, size, seed, seconds, wall)
         results.append(output or folder.with_name(folder.name + ".m3bench") / "results.jsonl", found)
         typer.echo(tables.line(found))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from shared.contracts.base import AgentName, Contract, TaskKind
+from shared.contracts.base import Contract, TaskKind
 from shared.errors import UserError
 
 UNSERVED = "unserved"
@@ -70,7 +70,8 @@ class Result(Contract):
     """What no image, grey values and a small network reach on this replica (`requests.json`)."""
     failed_gates: tuple[str, ...] = ()
     reason: str = ""
-    parts: dict[AgentName, Part] = {}
+    parts: dict[str, Part] = {}
+    """By role; of another system the one part that it has."""
     usd: float = 0.0
     seconds: float
     commit: str

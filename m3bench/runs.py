@@ -15,14 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import get_args
 
 from m3bench import cards, replicas, results
 from m3bench.results import UNSERVED, Part, Result, Setting
 from m3bench.tasks import Task, card_of, unserved
 from services.gateway.client import Gateway
 from services.gateway.trace_model import Trace
-from shared.contracts.base import AgentName, Event
+from shared.contracts.base import Event
 from shared.contracts.events import decode_event
 from shared.contracts.questions import QuestionAsked
 from shared.contracts.runs import Budget, RunFinished
@@ -209,8 +208,8 @@ def result_of(
     )
 
 
-def _parts(state: RunState, trace: Trace, right: bool) -> dict[AgentName, Part]:
-    done = {
+def _parts(state: RunState, trace: Trace, right: bool) -> dict[str, Part]:
+    done: dict[str, bool] = {
         "task_manager": right,
         "data_engineer": state.locked is not None,
         "module_architect": state.assembled is not None,
@@ -222,18 +221,18 @@ def _parts(state: RunState, trace: Trace, right: bool) -> dict[AgentName, Part]:
         failed = sum(any(call.ok is False for call in turn.calls) for turn in one.turns)
         failed += sum(job.outcome not in ("ok", "queued", "running") for job in one.jobs if job.asked_by == role)
         iterations[role] = iterations.get(role, 0) + failed
-    found: dict[AgentName, Part] = {}
-    for share in trace.roles:
-        if share.role in get_args(AgentName):
-            found[share.role] = Part(  # type: ignore[index]
-                done=done.get(share.role, False),
-                turns=share.turns,
-                actions=share.actions,
-                iterations=iterations.get(share.role, 0),
-                tokens=share.tokens,
-                estimated=share.estimated,
-            )
-    return found
+    return {
+        share.role: Part(
+            done=done[share.role],
+            turns=share.turns,
+            actions=share.actions,
+            iterations=iterations.get(share.role, 0),
+            tokens=share.tokens,
+            estimated=share.estimated,
+        )
+        for share in trace.roles
+        if share.role in done
+    }
 
 
 def commit() -> str:
