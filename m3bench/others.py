@@ -6,6 +6,7 @@ at an exported task by hand (README).
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,11 +48,8 @@ def _mini_spent(log: Path) -> Part | None:
     said = [one for one in messages if one.get("role") == "assistant"]
     usages: list[dict[str, Any]] = [one.get("extra", {}).get("response", {}).get("usage") or {} for one in said]
     calls = sum(len(one.get("tool_calls") or ()) for one in said)
-    failed = sum(
-        '"returncode": 0' not in str(one.get("content")) and "<returncode>0" not in str(one.get("content"))
-        for one in messages
-        if one.get("role") == "tool"
-    )
+    answers = [str(one.get("content")) for one in messages if one.get("role") == "tool"]
+    failed = sum(bool(re.search(r'returncode"?[>:] ?-?[1-9]', answer)) for answer in answers)
     tokens = sum(int(one.get("total_tokens") or 0) for one in usages)
     return Part(done=True, turns=len(said), actions=calls, iterations=failed, tokens=tokens)
 
