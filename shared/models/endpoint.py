@@ -62,7 +62,7 @@ class EndpointCore(ABC):
         """The request for a role's next turn."""
         system, tools, first = system_prompt(role), tool_schemas(role), opening(brief)
         room = self.listing.model.context - self.max_output
-        told = fitted(exchanges(segment), room, also=len(system + first) + len(json.dumps(tools)))
+        told = fitted(exchanges(segment, self.listing.blind), room, also=len(system + first) + len(json.dumps(tools)))
         return self.request(system, tools, first, told)
 
     @abstractmethod

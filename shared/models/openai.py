@@ -35,8 +35,7 @@ class OpenAICore(EndpointCore):
     ) -> dict[str, Any]:
         found = messages(system, first, rest)
         if picture:
-            image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture}"}}
-            found[1]["content"] = [{"type": "text", "text": first}, image]
+            found[1]["content"] = [_text(first), _image("image/png", picture)]
         request: dict[str, Any] = {"model": self.listing.model.model, "messages": found}
         if tools:
             request["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
@@ -116,9 +115,24 @@ def messages(system: str, first: str, rest: list[Exchange]) -> list[dict[str, An
             }
             for asked in one.asked
         ]
-        if one.remarks:
+        # Nor do results hold pictures.
+        shown = [picture for asked in one.asked for picture in asked.pictures]
+        if shown:
+            told = [_text("The pictures of the results above:")]
+            for picture in shown:
+                told += [_text(picture.name), _image(picture.media_type, picture.content)]
+            rendered.append({"role": "user", "content": [*told, *([_text(one.remarks)] if one.remarks else [])]})
+        elif one.remarks:
             rendered.append({"role": "user", "content": one.remarks})
     return rendered
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(media_type: str, content: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{content}"}}
 
 
 def _function(tool: dict[str, Any]) -> dict[str, Any]:
