@@ -123,8 +123,10 @@ def watch(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
 def show(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
     """Where a run stands and what it found so far, in a screen of text."""
     with connect() as gateway:
-        told = gateway.record(run_id)
+        told, waits = gateway.record(run_id), gateway.waiting(run_id)
     _tell(list(enumerate(told.events, 1)))
+    if waits:
+        print(f"Waits       {waits.role}, {waits}")
 
 
 @app.command()

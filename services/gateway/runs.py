@@ -19,7 +19,7 @@ from services.gateway.report.page import POLICY, page
 from services.gateway.report.text import text
 from services.gateway.trace import trace
 from services.gateway.trace_model import Trace
-from shared.contracts.base import Ref
+from shared.contracts.base import AGENTS, Ref
 from shared.contracts.runs import CancelRequested, RunSummary
 from shared.contracts.state import RunState
 from shared.contracts.transcript import Turn
@@ -52,6 +52,7 @@ async def show_run(run_id: Run, parts: Known) -> bodies.RunDetail:
     return bodies.RunDetail(
         summary=state.summary(),
         question=state.question.question if state.question and state.live else None,
+        waiting=await parts.bus.waiting(run_id, state.stage) if state.live and state.stage in AGENTS else None,
         state=state.model_dump(mode="json", exclude={"seen"}),
     )
 

@@ -87,7 +87,9 @@ class OpenAICore(EndpointCore):
             given, made = estimated(request, reply.model_dump_json(include={"choices"}, exclude_none=True))
             return self.listing.spent(given, 0, 0, made, estimated=True)
         details = reply.usage.prompt_tokens_details
-        read = (details.cached_tokens or 0) if details else 0
+        # DeepSeek counts in a field of its own.
+        own = (reply.usage.model_extra or {}).get("prompt_cache_hit_tokens")
+        read = int((details and details.cached_tokens) or own or 0)
         unread = max(0, reply.usage.prompt_tokens - read)
         written = min(unread, (details.cache_write_tokens or 0) if details else 0)
         return self.listing.spent(unread - written, read, written, reply.usage.completion_tokens)

@@ -49,8 +49,10 @@ def picture(path: str) -> str:
 
 
 class Runner:
-    """Every call works; `resolve_rules` says what the test wants, one answer after the other; `view_image` shows each of
-    its paths as a picture, of so many characters where it is a number."""
+    """Every call works; `resolve_rules` says what the test wants, one answer after the other.
+
+    `view_image` shows each of its paths as a picture, of so many characters where it is a number.
+    """
 
     def __init__(self, *found: dict[str, Any]) -> None:
         self.found = list(found) or [{"ok": True}]
