@@ -93,7 +93,8 @@ def look(virtual: str, overlay: str, alone: bool) -> Look:
         **values_of(image),
         "window": [round(low, 3), round(high, 3)],
     }
-    lines = [line_of(data), f"Drawn: {said or f'{low:g} to {high:g}'}"]
+    drawn = said or ("as it is" if (low, high) == (0.0, 255.0) else f"{low:g} to {high:g}")
+    lines = [line_of(data), f"Drawn: {drawn}"]
     if not scene.flat:
         data["spacing"] = [round(size, 4) for size in scene.spacing]
         data["planes"] = dict(zip(("sagittal", "coronal", "axial"), scene.centres(mask), strict=True))
@@ -137,7 +138,8 @@ def view(wanted: list[dict[str, str]]) -> dict[str, Any]:
         if isinstance(found, Look):
             cells.append((found.scene, found.mask, one["caption"] or Path(one["path"]).name))
             data[one["path"]] = found.data
-            found = f"{one['path']}: {'; '.join(found.lines)}"
+            told = "; ".join(line for line in found.lines if line != "Drawn: as it is")
+            found = f"{one['path']}: {told}"
         else:
             cells.append("not rendered")
         text += f"{number} {found}\n"
