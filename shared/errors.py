@@ -8,6 +8,7 @@ M3Error
 ├── ToolRefused          the core can mend it; the text goes back as the tool's result
 ├── ToolBroken           we have to mend it (disk full, GPU gone); ends the role's work
 ├── Unavailable          a server does not answer just now; whoever handles a message keeps it and tries again
+│   └── EndpointAway     that of a language model; the run says that it waits for it
 ├── Conflict             the run moved on since it was folded; fold again
 ├── StaleTranscript      another replica holds this role's work; stop quietly
 ├── ReplayMismatch       a core did not repeat the turns that are on record
@@ -53,6 +54,15 @@ class ToolBroken(M3Error):
 
 class Unavailable(M3Error):
     """A server that we need does not answer. Nothing is lost: the same will work once it is back."""
+
+
+class EndpointAway(Unavailable):
+    """The `endpoint` of a language model does not answer as it should; `reason` in a few words."""
+
+    def __init__(self, text: str, endpoint: str, reason: str) -> None:
+        super().__init__(text)
+        self.endpoint = endpoint
+        self.reason = reason
 
 
 class Conflict(M3Error):

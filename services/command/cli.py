@@ -123,8 +123,10 @@ def watch(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
 def show(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
     """Where a run stands and what it found so far, in a screen of text."""
     with connect() as gateway:
-        told = gateway.record(run_id)
+        told, waits = gateway.record(run_id), gateway.waiting(run_id)
     _tell(list(enumerate(told.events, 1)))
+    if waits:
+        print(f"Waits       {waits.role}, {waits}")
 
 
 @app.command()
@@ -196,6 +198,29 @@ def record(run_id: Annotated[str, typer.Argument(metavar="RUN")], file: Annotate
     """Write a run's turns to a file that the core `scripted:FILE` replays."""
     with connect() as gateway:
         whole(gateway, f"/runs/{run_id}/transcript", file, "transcript")
+
+
+@app.command()
+def replay(file: Annotated[Path, typer.Argument()]) -> None:
+    """Play a recorded run again, and name where reality went another way; the exit code is 1 where it did."""
+    from services.command import replay as again  # the bus takes long to import
+
+    settings = known(Settings())
+    with connect() as gateway:
+        run_id = again.replay(settings, again.recorded_request(file))
+        out.print(f"run {run_id}")
+        code = 0
+        try:
+            _follow(gateway, run_id)
+        except typer.Exit as ended:
+            code = ended.exit_code
+    if code != DETACHED:
+        found = again.diverged(settings, file, run_id)
+        for one in found:
+            print(f"diverged at {one}")
+        print("" if found else "Every tool answered as it is recorded.")
+        code = code or int(bool(found))
+    raise typer.Exit(code)
 
 
 def _follow(gateway: Gateway, run_id: str) -> None:

@@ -35,6 +35,7 @@ from shared.contracts.runs import (
 from shared.contracts.scoring import RunScored
 from shared.contracts.state import RunState, fold
 from shared.contracts.training import JobFinished, JobProgress, JobStarted, TrainingFinished
+from shared.contracts.transcript import Waiting
 
 
 @dataclass
@@ -48,11 +49,17 @@ class RunView:
     actions: dict[str, int] = field(default_factory=dict)
     tools: str = ""
     progress: JobProgress | None = None
+    waits: str = ""
+    """For the endpoint of a language model."""
     _epoch_told: tuple[str, int] = ("", -1)
 
     def feed(self, item: Item) -> str | None:
         if item.kind == "turn":
             return self._turn(json.loads(item.data))
+        if item.kind == "waiting":
+            waits = Waiting.model_validate_json(item.data)
+            self.waits = str(waits)
+            return f"{self._clock(waits.since)} {waits.role:<16} {waits}"
         if item.kind == "progress":
             return self._progress(JobProgress.model_validate_json(item.data))
         event = decode_event(item.data.encode())
@@ -74,6 +81,7 @@ class RunView:
     def _turn(self, turn: dict[str, Any]) -> str:
         role = turn["role"]
         self.turns[role] = turn["number"]
+        self.waits = ""
         self.actions[role] = self.actions.get(role, 0) + len(turn["calls"])
         self.tools = ", ".join(turn["calls"])
         return f"{self._clock(datetime.fromisoformat(turn['at']))} {role:<16} turn {turn['number']}: {self.tools}"
@@ -151,7 +159,9 @@ def _render(view: RunView, spinner: Spinner) -> RenderableType:
     text = f" {role}"
     if role in view.turns:
         text += f"  turn {view.turns[role]}, {view.actions[role]} actions"
-    if view.tools and not view.progress:
+    if view.waits:
+        text += f"  {view.waits}"
+    elif view.tools and not view.progress:
         text += f"  [{view.tools}]"
     spinner.update(text=Text(f"{text}  {duration(seconds)}"))
     rows: list[RenderableType] = [spinner]

@@ -9,6 +9,7 @@ from shared.contracts.base import Ref, Token
 from shared.contracts.erasure import Amount
 from shared.contracts.questions import Point, Question
 from shared.contracts.runs import Budget, RunSummary
+from shared.contracts.transcript import Waiting
 from shared.contracts.weights import Suffix
 from shared.settings import Right
 
@@ -38,6 +39,7 @@ class RunCreated(Body):
 class RunDetail(Body):
     summary: RunSummary
     question: Question | None = Field(description="What the run waits for a person to say, at POST .../answers.")
+    waiting: Waiting | None = Field(None, description="The endpoint of a language model that the run waits for.")
     state: dict[str, Any] = Field(description="The fold over the run's events.")
 
 

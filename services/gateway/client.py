@@ -18,6 +18,7 @@ from services.gateway.trace_model import Trace
 from shared.contracts.base import Ref
 from shared.contracts.questions import Point, Question
 from shared.contracts.runs import Budget, DataCard, RunFinished, RunSummary
+from shared.contracts.transcript import Waiting
 from shared.contracts.weights import Suffix, Weights
 from shared.errors import M3Error, NotFound, Unavailable, UserError
 from shared.settings import Settings
@@ -83,6 +84,11 @@ class Gateway:
         """What the run waits for a person to say."""
         found = self._ask("GET", f"/runs/{run_id}")["question"]
         return Question.model_validate(found) if found else None
+
+    def waiting(self, run_id: str) -> Waiting | None:
+        """The endpoint of a language model that the run waits for."""
+        found = self._ask("GET", f"/runs/{run_id}").get("waiting")
+        return Waiting.model_validate(found) if found else None
 
     def answer(self, run_id: str, key: str, value: str) -> str:
         """The run's status afterwards. Raises UserError for a value that the question does not take."""

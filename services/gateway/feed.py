@@ -15,7 +15,7 @@ from shared.bus import Bus
 from shared.contracts.base import AGENTS, AgentName
 from shared.contracts.state import RunState, fold
 from shared.contracts.training import JobFinished, JobStarted
-from shared.contracts.transcript import Turn
+from shared.contracts.transcript import Turn, Waiting
 
 TURN_POLL_SECONDS = 0.7
 KEEP_ALIVE_SECONDS = 15.0
@@ -56,6 +56,7 @@ class _Feed:
     queue: asyncio.Queue[Item | None] = field(default_factory=asyncio.Queue)
     jobs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     sent: set[tuple[str, int]] = field(default_factory=set)
+    waits: Waiting | None = None
     state: RunState | None = None
 
     async def facts(self) -> None:
@@ -82,6 +83,7 @@ class _Feed:
             if stage in AGENTS:
                 with contextlib.suppress(Exception):
                     await self._turns_of(stage)
+                    await self._waits_of(stage)
 
     async def _turns_of(self, role: AgentName) -> None:
         entries, _ = await self.bus.entries(self.run_id, role)
@@ -96,6 +98,12 @@ class _Feed:
                     "at": entry.at.isoformat(),
                 }
                 self.queue.put_nowait(Item("turn", json.dumps(data)))
+
+    async def _waits_of(self, role: AgentName) -> None:
+        waits = await self.bus.waiting(self.run_id, role)
+        if waits and waits != self.waits:
+            self.queue.put_nowait(Item("waiting", waits.model_dump_json()))
+        self.waits = waits
 
     def _jobs(self, event: object) -> None:
         match event:

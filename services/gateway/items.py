@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Item:
-    """One server-sent event; `data` is one line of JSON. Kind is an event's kind, `turn`, `progress` or `error`."""
+    """One server-sent event; `data` is one line of JSON.
+
+    Kind is an event's kind, `turn`, `progress`, `waiting` or `error`.
+    """
 
     kind: str
     data: str

@@ -19,11 +19,11 @@ from services.gateway.report.page import POLICY, page
 from services.gateway.report.text import text
 from services.gateway.trace import trace
 from services.gateway.trace_model import Trace
-from shared.contracts.base import Ref
+from shared.contracts.base import AGENTS, Ref
 from shared.contracts.runs import CancelRequested, RunSummary
 from shared.contracts.state import RunState
-from shared.contracts.transcript import Turn
 from shared.errors import NotFound, UserError
+from shared.models.diverged import kept
 from shared.store import FolderManifest
 
 router = APIRouter(responses=PROBLEMS)
@@ -52,6 +52,7 @@ async def show_run(run_id: Run, parts: Known) -> bodies.RunDetail:
     return bodies.RunDetail(
         summary=state.summary(),
         question=state.question.question if state.question and state.live else None,
+        waiting=await parts.bus.waiting(run_id, state.stage) if state.live and state.stage in AGENTS else None,
         state=state.model_dump(mode="json", exclude={"seen"}),
     )
 
@@ -92,10 +93,10 @@ async def cancel_run(run_id: Run, parts: Known, body: bodies.CancelRun | None = 
 
 @router.get("/runs/{run_id}/transcript", tags=["runs"], response_class=PlainTextResponse, dependencies=needs("data"))
 async def get_transcript(run_id: Run, parts: Known) -> PlainTextResponse:
-    """Every role's turns as JSON Lines, which the core `scripted:` replays."""
+    """Every role's turns as JSON Lines, which the core `scripted:` replays, with what came of them."""
     _, entries = await story_of(parts, run_id)
-    turns = [entry for found in entries.values() for entry in found if isinstance(entry, Turn)]
-    return PlainTextResponse("".join(turn.model_dump_json() + "\n" for turn in turns), media_type="application/jsonl")
+    lines = [kept(entry).model_dump_json() + "\n" for found in entries.values() for entry in found]
+    return PlainTextResponse("".join(lines), media_type="application/jsonl")
 
 
 @router.get("/runs/{run_id}/trace", tags=["runs"])

@@ -129,14 +129,14 @@ def open_folder(place: Place) -> Iterator[int]:
 def open_file(place: Place) -> Iterator[BinaryIO]:
     """A regular file for reading. Raises ToolRefused for everything else: folder, link, pipe, device, nothing."""
     if not place.parts:
-        raise ToolRefused(f"{place.virtual} is a folder. Use list_files or preview_dirs for folders.")
+        raise ToolRefused(_is_folder(place))
     with open_folder(place.parent) as folder:
         found = entry_of(folder, place.name)
         if found is None:
             raise ToolRefused(_missing(place, folder))
         _refuse_link(place, found)
         if stat.S_ISDIR(found.st_mode):
-            raise ToolRefused(f"{place.virtual} is a folder. Use list_files or preview_dirs for folders.")
+            raise ToolRefused(_is_folder(place))
         _refuse_special(place, found)
         try:
             descriptor = os.open(place.name, _FILE, dir_fd=folder)
@@ -232,14 +232,26 @@ def _refuse_special(place: Place, found: os.stat_result) -> None:
         raise ToolRefused(f"{place.virtual} is no regular file (a pipe, socket or device).")
 
 
+def _is_folder(place: Place) -> str:
+    with open_folder(place) as folder:
+        return f"{place.virtual} is a folder. {_holds(place, _names(folder))}"
+
+
 def _missing(place: Place, folder: int) -> str:
-    with os.scandir(folder) as entries:
-        names = [entry.name for _, entry in zip(range(2000), entries, strict=False)]
+    names = _names(folder)
     close = difflib.get_close_matches(place.name, names, n=3, cutoff=0.6)
     if close:
         return f"{place.virtual} does not exist. Near names in {place.parent.virtual}: {', '.join(close)}."
+    return f"{place.virtual} does not exist. {_holds(place.parent, names)}"
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for _, entry in zip(range(2000), entries, strict=False)]
+
+
+def _holds(place: Place, names: list[str]) -> str:
     if not names:
-        return f"{place.virtual} does not exist; {place.parent.virtual} is empty."
-    return f"{place.virtual} does not exist. {place.parent.virtual} holds: {', '.join(sorted(names)[:10])}" + (
-        f" and {len(names) - 10} more." if len(names) > 10 else "."
-    )
+        return f"{place.virtual} is empty."
+    more = f" and {len(names) - 10} more." if len(names) > 10 else "."
+    return f"{place.virtual} holds: {', '.join(sorted(names)[:10])}{more}"

@@ -4,6 +4,7 @@ from opentelemetry.trace import Span
 from pydantic import JsonValue, ValidationError
 
 from shared import telemetry
+from shared.agent.bounds import bounded
 from shared.agent.core import Core
 from shared.agent.desk import Desk, gather_calls, now
 from shared.agent.role import Facts, Submission
@@ -45,13 +46,14 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
     await desk.open()
     deciding: Span | None = None
     while True:
-        last = desk.entries[-1]
-        if isinstance(last, Turn):  # just decided, or found so after a crash
+        last, turn = desk.entries[-1], _to_act_on(desk)
+        if turn is not None:  # just decided, or found so after a crash
             with telemetry.below(deciding):
-                observation, accepted = await _act(desk, last)
+                observation, accepted = await _act(desk, turn)
+            if turn is last and not (accepted and len(turn.calls) == 1):
+                await desk.record(observation)
             if accepted:
                 return accepted
-            await desk.record(observation)
             continue
         if desk.waiting_for() and not await desk.job_ended(await desk.bus.state(desk.brief.run_id)):
             return None
@@ -82,6 +84,17 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
             deciding.set_attribute(telemetry.Name.OUTPUT_TOKENS, decision.spent.output_tokens)
 
 
+def _to_act_on(desk: Desk) -> Turn | None:
+    """The turn whose calls are due: the last one, also where it is on record that its submission was accepted, as the
+    answer may not have been said. To act again is safe: calls that were made give the same results."""
+    last = desk.entries[-1]
+    if isinstance(last, Turn):
+        return last
+    accepted = any(result.ok and desk.role.submission(result.tool) for result in last.results)
+    found = desk.entries[-2] if accepted else None
+    return found if isinstance(found, Turn) else None
+
+
 def spent_in(desk: Desk) -> Spent:
     """What this order has cost so far; earlier orders are in the run's state."""
     total = Spent()
@@ -92,19 +105,18 @@ def spent_in(desk: Desk) -> Spent:
 
 
 async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
-    """Run a turn's calls. Every call gets a result, in its place; a submission is judged after the calls before it, and
-    those behind it are not carried out: its work may be over."""
+    """Run a turn's calls. Every call gets a result, in its place; a submission is judged after all calls beside it."""
     results: dict[int, ToolResult] = {}
     ready: list[tuple[int, Call, ToolArgs]] = []
     notes: list[str] = []
     accepted = None
-    ends = next((place for place, call in enumerate(turn.calls) if desk.role.submission(call.name)), len(turn.calls))
+    ends = [place for place, call in enumerate(turn.calls) if desk.role.submission(call.name)]
     for position, call in enumerate(turn.calls):
         model = desk.role.tool(call.name)
-        if position > ends:
-            behind = f"not carried out, as it stands behind {turn.calls[ends].name}: call again if that is not accepted"
-            results[position] = _refused(desk, turn, position, behind)
-        elif model is None and desk.role.submission(call.name) is None:
+        if position in ends[1:]:
+            first = turn.calls[ends[0]].name
+            results[position] = _refused(desk, turn, position, f"not judged: {first} stands before it, one ends a turn")
+        elif model is None and position not in ends:
             known = ", ".join([t.tool for t in desk.role.tools] + [s.tool for s in desk.role.submissions])
             results[position] = _refused(desk, turn, position, f"there is no tool {call.name!r}; yours are: {known}")
         elif model is not None:
@@ -114,12 +126,15 @@ async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
                 results[position] = _refused(desk, turn, position, _plain(error))
     for (position, _, _), result in zip(ready, await gather_calls(desk, turn, ready), strict=True):
         results[position] = result
-    if ends < len(turn.calls):
-        judged = await _submitted(desk, turn, ends)
+    if ends:
+        judged = await _submitted(desk, turn, ends[0])
         if isinstance(judged, Accepted):
             accepted = judged
+            results[ends[0]] = ToolResult(
+                call_id=desk.call_id(turn, ends[0]), tool=judged.tool, ok=True, summary="accepted"
+            )
         else:
-            results[ends], problems = judged
+            results[ends[0]], problems = judged
             notes += problems
     if not turn.calls:
         notes.append("You asked for no tool. Work goes on with tools and ends with a submission.")
@@ -131,7 +146,7 @@ async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
         results=tuple(results[position] for position in sorted(results)),
         notes=tuple(notes),
     )
-    return observation, accepted
+    return bounded(observation), accepted
 
 
 async def _submitted(desk: Desk, turn: Turn, position: int) -> Accepted | tuple[ToolResult, list[str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from shared.agent.asking import ask_for_budget
 from shared.agent.brief import make_brief
 from shared.agent.cards import current_cards
-from shared.agent.desk import Desk
+from shared.agent.desk import Desk, now
 from shared.agent.loop import GaveUp, OutOfBudget, run_agent, spent_in
 from shared.agent.role import Role
 from shared.contracts.base import Event
@@ -18,8 +18,9 @@ from shared.contracts.flow import stage_of
 from shared.contracts.questions import END, QuestionAsked
 from shared.contracts.runs import RoleFailed
 from shared.contracts.state import RunState, order_for, out_of_turn
+from shared.contracts.transcript import Waiting
 from shared.contracts.weights import Offered
-from shared.errors import GateFailed, M3Error, ReplayMismatch, ToolBroken, UserError
+from shared.errors import EndpointAway, GateFailed, M3Error, ReplayMismatch, ToolBroken, UserError
 from shared.models import cores, make_core
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class AgentService:
         self.bus = context.bus
         self.settings = context.settings
         self._busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._waits: dict[str, Waiting] = {}
 
     async def handle(self, event: Event) -> None:
         async with self._busy[event.run_id]:
@@ -43,6 +45,7 @@ class AgentService:
             order = order_for(self.role.name, state)
             if order is not None:
                 await self._work(order, state)
+            self._waits.pop(event.run_id, None)
 
     async def _work(self, order: str, state: RunState) -> None:
         name, seconds = self.role.name, self.settings.train_seconds
@@ -57,6 +60,9 @@ class AgentService:
         except OutOfBudget as error:
             await self._out_of_budget(desk, order, error)
             return
+        except EndpointAway as error:
+            await self._waits_for(desk, error)
+            raise
         except (GaveUp, ReplayMismatch, ToolBroken, UserError) as error:
             await self._fail(desk, order, error)
             return
@@ -88,6 +94,20 @@ class AgentService:
             question=question,
         )
         await self.bus.append(asked, unless=lambda now: order_for(self.role.name, now) != order)
+
+    async def _waits_for(self, desk: Desk, away: EndpointAway) -> None:
+        """Say so once an outage and cause: whoever looks at the run would see it stand still otherwise."""
+        run_id, turn = desk.brief.run_id, desk.turns + 1
+        before = self._waits.get(run_id)
+        known = before if before and (before.turn, before.endpoint) == (turn, away.endpoint) else None
+        if known and known.reason == away.reason:
+            return
+        since = known.since if known else now()
+        waits = Waiting(
+            run_id=run_id, role=self.role.name, turn=turn, endpoint=away.endpoint, since=since, reason=away.reason
+        )
+        await self.bus.say_waiting(waits)
+        self._waits[run_id] = waits
 
     async def _fail(self, desk: Desk, order: str, error: M3Error) -> None:
         log.error("%s failed: %s", self.role.name, error)

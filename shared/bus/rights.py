@@ -59,7 +59,7 @@ def rights(service: Service) -> Rights:
         says += [f"$JS.API.DIRECT.GET.{TOOLS}.{tool_subject(kind, service, '*', '*')}" for kind in ASKS[service]]
     if service in AGENTS:
         reads.append(turns_stream(service))
-        says.append(turn_subject("*", service))
+        says += [turn_subject("*", service), f"log.*.{service}"]
     if service in ("module_architect", "model_trainer"):
         reads.append(kv_stream(WEIGHTS))
     if service == "task_manager":

@@ -6,9 +6,9 @@ from nats.js.errors import APIError
 
 from shared.bus.connection import MESSAGE_ID, lost_race
 from shared.bus.part import Part, readable
-from shared.bus.streams import turn_subject, turns_stream
+from shared.bus.streams import LOG, turn_subject, turns_stream
 from shared.contracts.base import MAX_MESSAGE_BYTES
-from shared.contracts.transcript import Observation, Turn, decode_entry
+from shared.contracts.transcript import Observation, Turn, Waiting, decode_entry
 from shared.errors import StaleTranscript
 
 
@@ -22,6 +22,18 @@ class Transcripts(Part):
             found += [entry] if entry else []
             last = int(message.seq)
         return found, last
+
+    async def say_waiting(self, waiting: Waiting) -> None:
+        subject = f"log.{waiting.run_id}.{waiting.role}"
+        await self.connection.publish(subject, waiting.model_dump_json().encode(), seconds=10.0)
+
+    async def waiting(self, run_id: str, role: str) -> Waiting | None:
+        """That the role's model is away, if it was the last that was heard of it."""
+        message = await self.connection.last(LOG, f"log.{run_id}.{role}")
+        said = readable(message, Waiting.model_validate_json) if message else None
+        turn = await self.connection.last(turns_stream(role), turn_subject(run_id, role)) if said else None
+        entry = readable(turn, decode_entry) if turn else None
+        return said if said and not (entry and entry.number >= said.turn) else None
 
     async def append_entry(self, entry: Turn | Observation, after: int) -> int:
         """Append behind the sequence `after` and return the new last sequence.

@@ -18,6 +18,9 @@ ToolClass = Literal["data", "build", "train", "intake"]
 MAX_RESULT_CHARS = 12_000
 """Head and tail of a longer output are kept; the whole goes to the store."""
 
+MAX_PICTURE_BYTES = 48_000
+"""Of one picture in a result: three of them in base64 leave room for texts in a message."""
+
 
 class ToolArgs(Contract):
     """Arguments of a tool. `tool` is the name by which a core calls it."""
@@ -58,7 +61,7 @@ class CopyFiles(ToolArgs):
 class WriteFiles(ToolArgs):
     """Create files with the given text. Python, JSON, YAML and shell are parsed first; what does not parse is refused.
 
-    Refuses to overwrite a file with other content unless `overwrite` is set.
+    Refuses to overwrite a file with other content unless `overwrite` is set; `diff` shows what that changed.
     """
 
     tool = "write_files"
@@ -66,10 +69,11 @@ class WriteFiles(ToolArgs):
     files: dict[str, str] = Field(min_length=1)
     """Path -> text."""
     overwrite: bool = False
+    diff: bool = False
 
 
 class EditFiles(ToolArgs):
-    """Replace `old` by `new` in one file. `old` must occur exactly once; the answer is a diff.
+    """Replace `old` by `new` in one file. `old` must occur exactly once; the answer is a line, with `diff` the diff.
 
     On a miss you are told the nearest lines; an edit that is already in place is said to be so.
     """
@@ -79,6 +83,7 @@ class EditFiles(ToolArgs):
     path: str
     old: str = Field(min_length=1)
     new: str
+    diff: bool = False
 
 
 class RunScript(ToolArgs):
@@ -154,12 +159,19 @@ class TryRules(ToolArgs):
 
 
 class ViewImage(ToolArgs):
-    """Render a three-plane PNG of an image or scan, with an optional mask as overlay, and its numbers."""
+    """Look at an image or scan in three planes, or at several side by side, with their numbers.
+
+    Of several each gets a cell with its name or caption under it (of a scan the axial plane through its mask, else its
+    middle): cases by class, or the worst ones, in one picture. `overlays` are masks, one a path ("" for none). The
+    picture is also kept below /workspace/views.
+    """
 
     tool = "view_image"
     reads_only = False
-    path: str
-    overlay: str | None = None
+    paths: tuple[str, ...] = Field(min_length=1, max_length=16)
+    overlays: tuple[str, ...] = ()
+    captions: tuple[str, ...] = ()
+    """Such as the class of each."""
 
 
 class StartTraining(ToolArgs):
@@ -233,6 +245,16 @@ class ToolCall(Contract):
     """Core NATS subject on which the result is also announced, so that nobody polls."""
 
 
+class Picture(Contract):
+    """Shown to a core whose model sees, at an endpoint that may have pixels."""
+
+    name: str
+    """Where it is kept in the workspace."""
+    media_type: Literal["image/png", "image/jpeg"]
+    content: str = Field(max_length=MAX_PICTURE_BYTES * 4 // 3)
+    """Base64."""
+
+
 class ToolResult(Contract):
     """Recorded once under the call's id and repeated on redelivery; never empty."""
 
@@ -243,6 +265,7 @@ class ToolResult(Contract):
     """What the core reads."""
     data: dict[str, JsonValue] = {}
     """The same as values, for code."""
+    pictures: tuple[Picture, ...] = Field(default=(), max_length=3)
     truncated: bool = False
     log: Ref | None = None
     exit_code: int | None = None

@@ -52,6 +52,20 @@ class Observation(Contract):
     event: dict[str, JsonValue] | None = None
 
 
+class Waiting(Contract):
+    """Published to `log.<run>.<role>`, not part of the state: a role's model is away, whom it asks for `turn`."""
+
+    run_id: RunId
+    role: AgentName
+    turn: int
+    endpoint: str
+    since: datetime
+    reason: str
+
+    def __str__(self) -> str:
+        return f"waiting for the endpoint {self.endpoint} since {self.since:%H:%M} UTC: {self.reason}"
+
+
 Entry = Annotated[Turn | Observation, Field(discriminator="type")]
 _adapter: TypeAdapter[Turn | Observation] = TypeAdapter(Entry)
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from shared.agent.core import Decision
 from shared.contracts.base import Spent
 from shared.contracts.transcript import Call
-from shared.models.dialogue import DECLINED, UNPARSED, Exchange, cut_off, estimated
+from shared.models.dialogue import DECLINED, UNPARSED, Asked, Exchange, cut_off, estimated
 from shared.models.endpoint import EndpointCore, no_reply
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class AnthropicCore(EndpointCore):
     ) -> dict[str, Any]:
         found = messages(first, rest)
         if picture:
-            source = {"type": "base64", "media_type": "image/png", "data": picture}
-            found[0]["content"].insert(0, {"type": "image", "source": source})
+            found[0]["content"].insert(0, _image("image/png", picture))
         request: dict[str, Any] = {
             "model": self.listing.model.model,
             "max_tokens": self.max_output,
@@ -92,7 +91,7 @@ def messages(first: str, rest: list[Exchange]) -> list[dict[str, Any]]:
     rendered: list[dict[str, Any]] = [{"role": "user", "content": [_text(first)]}]
     for one in rest:
         results = [
-            {"type": "tool_result", "tool_use_id": asked.id, "content": asked.answer, "is_error": not asked.ok}
+            {"type": "tool_result", "tool_use_id": asked.id, "content": _answer(asked), "is_error": not asked.ok}
             for asked in one.asked
         ]
         rendered.append({"role": "assistant", "content": _said(one)})
@@ -127,6 +126,16 @@ def _kept(reply: Message, cut: bool) -> JsonValue:
         elif block.type == "text" and block.text.strip():
             blocks.append(_text(block.text))
     return blocks if any(isinstance(one, dict) and one["type"] in _THOUGHT for one in blocks) else None
+
+
+def _answer(asked: Asked) -> str | list[dict[str, Any]]:
+    if not asked.pictures:
+        return asked.answer
+    return [_text(asked.answer), *(_image(one.media_type, one.content) for one in asked.pictures)]
+
+
+def _image(media_type: str, content: str) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": content}}
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -102,6 +102,16 @@ class Listing:
         )
 
     @property
+    def blind(self) -> str:
+        """Why the model is shown no pictures; empty where it is."""
+        if not self.model.vision:
+            told = "reads no pictures" if self.model.vision is False else "is not known to read pictures"
+            return f"{self.model.model} {told} (`vision` in M3_MODELS_FILE)"
+        if not (self.endpoint.inside or self.endpoint.pixels):
+            return f"the endpoint {self.place} is outside and the operator allows it no pixels"
+        return ""
+
+    @property
     def priced(self) -> bool:
         return self.endpoint.own or bool(self.model.usd)
 

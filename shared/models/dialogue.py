@@ -1,13 +1,14 @@
 """What both protocols are made from: the transcript as a dialogue, and arguments as they came."""
 
 import json
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import JsonValue
 
 from shared.contracts.base import Event
-from shared.contracts.tools import ToolResult
+from shared.contracts.tools import Picture, ToolResult
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.models.playbook import rounds
 
@@ -20,6 +21,14 @@ CHARACTERS = 3
 SHORT = 200
 """Characters of a result that stays, however full a request is."""
 
+PICTURE_TOKENS = 1_500
+"""What a picture of ours is counted as: endpoints take 600 to 1,400 for its million pixels."""
+
+SHOWN = 6
+"""Turns for which a picture is shown at least, and twice as many at most."""
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{1000,}={0,2}")
+
 DECLINED = "[The model declined to answer.]"
 
 
@@ -31,6 +40,7 @@ class Asked:
     call: Call
     answer: str
     ok: bool
+    pictures: tuple[Picture, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -42,10 +52,15 @@ class Exchange:
     remarks: str
     kept: JsonValue = None
     """The model's reasoning as its protocol wants it back."""
+    number: int = 0
+    """Of the turn."""
 
 
-def exchanges(segment: list[Turn | Observation]) -> list[Exchange]:
-    """The segment after its opening. The same entries always give the same exchanges, so that prefixes stay cached."""
+def exchanges(segment: list[Turn | Observation], blind: str = "") -> list[Exchange]:
+    """The segment after its opening. The same entries always give the same exchanges, so that prefixes stay cached.
+
+    `blind`: why the model is shown no pictures, if it is not.
+    """
     taken: set[str] = set()
     found = []
     for turn, observation in rounds(segment):
@@ -57,15 +72,35 @@ def exchanges(segment: list[Turn | Observation]) -> list[Exchange]:
             call_id = own or f"call_{turn.number}_{position}"
             taken.add(call_id)
             result = results.get(f"{turn.run_id}-{turn.role}-{turn.number}-{position}")
-            asked.append(
-                Asked(id=call_id, call=call, answer=_answer(call, result), ok=result is not None and result.ok)
-            )
+            pictures = result.pictures if result else ()
+            answer = _answer(call, result)
+            if pictures and blind:
+                answer, pictures = f"{answer}\n(You are not shown it: {blind}.)", ()
+            asked.append(Asked(call_id, call, answer, ok=result is not None and result.ok, pictures=pictures))
         remarks = "\n\n".join(part for part in (turn.remark, _remarks(observation)) if part)
         if not asked and not remarks:
             remarks = "Go on with a tool, or end with a submission."
         text = turn.text if turn.text.strip() or asked else "(no words and no tool call)"
-        found.append(Exchange(text=text.strip(), asked=tuple(asked), remarks=remarks, kept=turn.kept))
-    return found
+        found.append(
+            Exchange(text=text.strip(), asked=tuple(asked), remarks=remarks, kept=turn.kept, number=turn.number)
+        )
+    return _without_old_pictures(found)
+
+
+def _without_old_pictures(rest: list[Exchange]) -> list[Exchange]:
+    """A line in place of what was shown long ago. They go for several turns at once, so that most turns send the same
+    beginning as the one before."""
+    past = max(0, len(rest) // SHOWN - 1) * SHOWN
+    return [replace(one, asked=tuple(_hidden(each, one.number) for each in one.asked)) for one in rest[:past]] + rest[
+        past:
+    ]
+
+
+def _hidden(asked: Asked, turn: int) -> Asked:
+    if not asked.pictures:
+        return asked
+    told = f"{asked.answer}\n(The picture was shown at turn {turn}; view_image shows it again.)"
+    return replace(asked, answer=told, pictures=())
 
 
 def read_arguments(raw: str) -> dict[str, JsonValue]:
@@ -82,8 +117,9 @@ def cut_off(why: str) -> str:
 
 
 def estimated(request: dict[str, Any], reply: str) -> tuple[int, int]:
-    """Tokens in and out, for endpoints that do not count: bytes / 4."""
-    return len(json.dumps(request)) // 4, len(reply.encode()) // 4
+    """Tokens in and out, for endpoints that do not count: bytes / 4, and so many a picture."""
+    text, pictures = _BASE64.subn("", json.dumps(request))
+    return len(text) // 4 + pictures * PICTURE_TOKENS, len(reply.encode()) // 4
 
 
 def fitted(rest: list[Exchange], room: int, also: int) -> list[Exchange]:
@@ -93,7 +129,7 @@ def fitted(rest: list[Exchange], room: int, also: int) -> list[Exchange]:
     in steps of a quarter of the room, so that most turns send the same beginning as the one before.
     """
     room *= CHARACTERS
-    over = also + sum(len(repr(one)) for one in rest) - room
+    over = also + sum(map(_size, rest)) - room
     if over <= 0:
         return rest
     step = max(1, room // 4)
@@ -102,13 +138,18 @@ def fitted(rest: list[Exchange], room: int, also: int) -> list[Exchange]:
     for number, one in enumerate(rest):
         asked = []
         for each in one.asked:
-            if due > 0 and number < len(rest) - 1 and len(each.answer) > SHORT:
-                due -= len(each.answer)
+            if due > 0 and number < len(rest) - 1 and (len(each.answer) > SHORT or each.pictures):
+                due -= len(each.answer) + len(each.pictures) * PICTURE_TOKENS * CHARACTERS
                 gone = f"[{len(each.answer)} characters, left out for want of room; call again if they are needed]"
-                each = replace(each, answer=gone)
+                each = replace(each, answer=gone, pictures=())
             asked.append(each)
         kept.append(replace(one, asked=tuple(asked)))
     return kept
+
+
+def _size(one: Exchange) -> int:
+    """In characters."""
+    return len(repr(one)) + sum(len(each.pictures) for each in one.asked) * PICTURE_TOKENS * CHARACTERS
 
 
 def _answer(call: Call, result: ToolResult | None) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from email.utils import mktime_tz, parsedate_tz
 from typing import Any, ClassVar, TypeVar
 
 from shared.agent.brief import Brief
@@ -14,7 +16,7 @@ from shared.agent.core import Decision
 from shared.agent.prompt import opening, system_prompt, tool_schemas
 from shared.agent.role import Role
 from shared.contracts.transcript import Observation, Turn
-from shared.errors import M3Error, ToolBroken, Unavailable, UserError
+from shared.errors import EndpointAway, M3Error, ToolBroken, UserError
 from shared.models.catalogue import Listing
 from shared.models.dialogue import Exchange, exchanges, fitted
 
@@ -54,7 +56,7 @@ class EndpointCore(ABC):
         self._patience = patience
 
     async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
-        """Raises UserError for key, account or model name; Unavailable while the endpoint cannot be worked with;
+        """Raises UserError for key, account or model name; EndpointAway while the endpoint cannot be worked with;
         ToolBroken for a request that it will not have."""
         return await self.ask(self.body(role, brief, segment))
 
@@ -62,7 +64,7 @@ class EndpointCore(ABC):
         """The request for a role's next turn."""
         system, tools, first = system_prompt(role), tool_schemas(role), opening(brief)
         room = self.listing.model.context - self.max_output
-        told = fitted(exchanges(segment), room, also=len(system + first) + len(json.dumps(tools)))
+        told = fitted(exchanges(segment, self.listing.blind), room, also=len(system + first) + len(json.dumps(tools)))
         return self.request(system, tools, first, told)
 
     @abstractmethod
@@ -86,24 +88,27 @@ class EndpointCore(ABC):
                 return await what(one)
         except getattr(found, root) as error:
             fault = failure(self.listing, error, key)
-            if isinstance(fault, Unavailable):
+            if isinstance(fault, EndpointAway):
                 await asyncio.sleep(min(_asked_to_wait(error), self._patience))
             raise fault from None
         except ValueError:
             raise no_reply(self.listing) from None  # a body that calls itself JSON and is none
 
 
-def no_reply(listing: Listing) -> Unavailable:
-    return Unavailable(
-        f"the endpoint of {listing.name} ({listing.address}) answered with something else than its protocol's replies: "
-        f"check {listing.variable('BASE_URL')}"
+def no_reply(listing: Listing) -> EndpointAway:
+    what = "something else than its protocol's replies"
+    return EndpointAway(
+        f"the endpoint of {listing.name} ({listing.address}) answered with {what}: "
+        f"check {listing.variable('BASE_URL')}",
+        listing.name,
+        f"it answers with {what}",
     )
 
 
 def failure(listing: Listing, error: Exception, key: str) -> M3Error:
     """An SDK's final error as one of ours. Both SDKs name their attributes alike.
 
-    UserError is what the person can mend (key, account, model name); Unavailable what passes by itself: the run waits;
+    UserError is what the person can mend (key, account, model name); EndpointAway what passes by itself: the run waits;
     ToolBroken all else.
     """
     name, variable = listing.name, listing.variable("API_KEY")
@@ -125,17 +130,21 @@ def failure(listing: Listing, error: Exception, key: str) -> M3Error:
     said = (said.replace(key, "(the key)") if len(key) > 4 else said)[:400]
     if status is None:
         where = f"could not be reached at {listing.address}: {said.rstrip('.')}"
-        return Unavailable(f"the endpoint of {name} {where}; is it up, and {listing.variable('BASE_URL')} right?")
+        told = f"the endpoint of {name} {where}; is it up, and {listing.variable('BASE_URL')} right?"
+        return EndpointAway(told, name, "it could not be reached")
     if status < 300:
         return no_reply(listing)
     passing = status in (408, 409, 425, 429) or status >= 500
-    return (Unavailable if passing else ToolBroken)(f"the endpoint of {name} answered HTTP {status}: {said}")
+    told = f"the endpoint of {name} answered HTTP {status}: {said}"
+    return EndpointAway(told, name, f"HTTP {status}: {said}"[:200]) if passing else ToolBroken(told)
 
 
 def _asked_to_wait(error: Exception) -> float:
     """Seconds of a `retry-after` that the SDK found too long to wait for; 0 where there is none."""
     response = getattr(error, "response", None)
+    asked = str(response.headers.get("retry-after", "")) if response is not None else ""
     try:
-        return max(0.0, float(response.headers["retry-after"])) if response is not None else 0.0
-    except (KeyError, ValueError):
-        return 0.0
+        return max(0.0, float(asked))
+    except ValueError:
+        at = parsedate_tz(asked)
+        return max(0.0, mktime_tz(at) - time.time()) if at else 0.0

@@ -35,8 +35,7 @@ class OpenAICore(EndpointCore):
     ) -> dict[str, Any]:
         found = messages(system, first, rest)
         if picture:
-            image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture}"}}
-            found[1]["content"] = [{"type": "text", "text": first}, image]
+            found[1]["content"] = [_text(first), _image("image/png", picture)]
         request: dict[str, Any] = {"model": self.listing.model.model, "messages": found}
         if tools:
             request["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
@@ -88,7 +87,9 @@ class OpenAICore(EndpointCore):
             given, made = estimated(request, reply.model_dump_json(include={"choices"}, exclude_none=True))
             return self.listing.spent(given, 0, 0, made, estimated=True)
         details = reply.usage.prompt_tokens_details
-        read = (details.cached_tokens or 0) if details else 0
+        # DeepSeek counts in a field of its own.
+        own = (reply.usage.model_extra or {}).get("prompt_cache_hit_tokens")
+        read = int((details and details.cached_tokens) or own or 0)
         unread = max(0, reply.usage.prompt_tokens - read)
         written = min(unread, (details.cache_write_tokens or 0) if details else 0)
         return self.listing.spent(unread - written, read, written, reply.usage.completion_tokens)
@@ -116,9 +117,24 @@ def messages(system: str, first: str, rest: list[Exchange]) -> list[dict[str, An
             }
             for asked in one.asked
         ]
-        if one.remarks:
+        # Nor do results hold pictures.
+        shown = [picture for asked in one.asked for picture in asked.pictures]
+        if shown:
+            told = [_text("The pictures of the results above:")]
+            for picture in shown:
+                told += [_text(picture.name), _image(picture.media_type, picture.content)]
+            rendered.append({"role": "user", "content": [*told, *([_text(one.remarks)] if one.remarks else [])]})
+        elif one.remarks:
             rendered.append({"role": "user", "content": one.remarks})
     return rendered
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(media_type: str, content: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{content}"}}
 
 
 def _function(tool: dict[str, Any]) -> dict[str, Any]:

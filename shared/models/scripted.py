@@ -1,6 +1,7 @@
-"""Replays a recorded run: the turns of a transcript file, whatever the results are. For tests and demonstrations.
+"""Replays a recorded run: the turns of a transcript file, whatever the results are.
 
-The file is JSON Lines of `Turn` (written by `m3builder record RUN FILE`); only role, number, text and calls are used.
+The file is JSON Lines of `Turn` and `Observation` (written by `m3builder record RUN FILE`). Of turns role, number, text
+and calls are used; observations tell where reality diverged.
 """
 
 import os
@@ -14,25 +15,25 @@ from shared.agent.core import Decision
 from shared.agent.role import Role
 from shared.contracts.transcript import Call, Observation, Turn, decode_entry
 from shared.errors import ReplayMismatch, UserError
+from shared.models.diverged import divergences
 
 MAX_BYTES = 64 << 20
 
 
-def read_transcript(path: Path) -> dict[str, list[Turn]]:
-    """Role -> its turns in order. Raises UserError when the file is missing or no transcript."""
+def read_transcript(path: Path) -> dict[str, list[Turn | Observation]]:
+    """Role -> its entries in order. Raises UserError when the file is missing or no transcript."""
     try:
         entries = [decode_entry(line) for line in _read(path).splitlines() if line.strip()]
     except OSError as error:
         raise UserError(f"the transcript {path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
         raise UserError(f"{path} is no transcript: {error.errors()[0]['msg']}") from None
-    turns: dict[str, list[Turn]] = {}
+    found: dict[str, list[Turn | Observation]] = {}
     for entry in entries:
-        if isinstance(entry, Turn):
-            turns.setdefault(entry.role, []).append(entry)
-    if not turns:
+        found.setdefault(entry.role, []).append(entry)
+    if not any(isinstance(entry, Turn) for entry in entries):
         raise UserError(f"{path} holds no turns")
-    return turns
+    return found
 
 
 def _read(path: Path) -> bytes:
@@ -47,15 +48,16 @@ def _read(path: Path) -> bytes:
 class ScriptedCore:
     def __init__(self, path: str) -> None:
         self.name = f"scripted:{path}"
-        self._turns = read_transcript(Path(path))
+        self._recorded = read_transcript(Path(path))
 
     async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
         done = segment[-1].number  # turns on record so far, over all orders
-        recorded = self._turns.get(role.name, [])
+        entries = self._recorded.get(role.name, [])
+        recorded = [entry for entry in entries if isinstance(entry, Turn)]
         if done >= len(recorded):
-            raise ReplayMismatch(
-                f"the transcript has {len(recorded)} turns of {role.name}; turn {done + 1} was asked for"
-            )
+            told = f"the transcript has {len(recorded)} turns of {role.name}; turn {done + 1} was asked for"
+            places = divergences({role.name: entries}, {role.name: segment})
+            raise ReplayMismatch("; reality diverged at ".join([told, *map(str, places)]))
         turn = recorded[done]
         return Decision(calls=tuple(_rebind(call, turn.run_id, brief.run_id) for call in turn.calls), text=turn.text)
 

@@ -11,7 +11,7 @@ from shared.contracts.events import AnyEvent
 from shared.contracts.rules import Rules
 from shared.contracts.tools import TOOLS, ToolCall, ToolResult
 from shared.contracts.training import JobProgress, JobSpec
-from shared.contracts.transcript import Entry
+from shared.contracts.transcript import Entry, Waiting
 from shared.contracts.weights import Weights
 
 FOLDER = Path(__file__).with_name("golden")
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).with_name("golden")
 def schemas() -> dict[str, str]:
     """File name -> text."""
     cases = [Rules, CaseSpec, CaseTable, IndexRow, CaseList, SealedSplit, ViewManifest]
-    single = [*cases, ToolCall, ToolResult, JobSpec, JobProgress, Weights]
+    single = [*cases, ToolCall, ToolResult, JobSpec, JobProgress, Waiting, Weights]
     found = {f"{model.__name__}.json": model.model_json_schema() for model in single}
     found["events.json"] = TypeAdapter(AnyEvent).json_schema()
     found["transcript.json"] = TypeAdapter(Entry).json_schema()

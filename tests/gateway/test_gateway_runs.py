@@ -1,6 +1,7 @@
 """Runs over HTTP: events that can be resumed, datasets that wake a waiting run, artifacts that arrive whole."""
 
 import asyncio
+import contextlib
 import io
 import json
 import tarfile
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 from services.command.live import RunView
+from services.gateway.feed import server_sent
 from services.gateway.items import Item
 from services.gateway.summary import summary
 from shared.bus import Bus
@@ -19,7 +21,7 @@ from shared.contracts.base import Ref, Spent
 from shared.contracts.runs import DataCard, RunFinished, TaskPlan, TaskPlanned, WorkReturned
 from shared.contracts.state import order_for
 from shared.contracts.training import JobFinished, JobProgress, JobStarted, TrainingFinished
-from shared.contracts.transcript import Call, Turn
+from shared.contracts.transcript import Call, Turn, Waiting
 from shared.store import Store
 from tests.asked import for_dataset
 from tests.cases import told_until
@@ -226,6 +228,27 @@ async def test_a_package_arrives_whole(
     }  # fmt: skip
     for file in files:
         assert (unpacked / file).read_bytes() == (folder / file).read_bytes()
+
+
+async def test_a_run_that_waits_for_its_model_says_so_until_the_next_turn(http: httpx.AsyncClient, bus: Bus) -> None:
+    run_id = await new_run(http)
+    since = datetime(2026, 11, 23, 12, 4, tzinfo=UTC)
+    waits = Waiting(run_id=run_id, role="task_manager", turn=1, endpoint="m:x", since=since, reason="HTTP 529: later")
+    await bus.say_waiting(waits)
+    shown = (await http.get(f"/runs/{run_id}")).json()["waiting"]
+    assert Waiting.model_validate(shown) == waits
+    assert (
+        RunView()
+        .feed(Item("waiting", waits.model_dump_json()))
+        .endswith(  # type: ignore[union-attr]
+            "task_manager     waiting for the endpoint m:x since 12:04 UTC: HTTP 529: later"
+        )
+    )
+    async with contextlib.aclosing(server_sent(bus, run_id, 0)) as feed:  # type: ignore[type-var]
+        told = [await anext(feed) for _ in range(2)]
+    assert told[1] == Item("waiting", waits.model_dump_json()).encode()
+    await bus.append_entry(turn(run_id, 1), after=0)
+    assert (await http.get(f"/runs/{run_id}")).json()["waiting"] is None
 
 
 async def test_a_transcript_holds_every_turn(http: httpx.AsyncClient, bus: Bus) -> None:

@@ -15,7 +15,7 @@ from shared.bus import Bus
 from shared.contracts.base import Event, Spent, new_run_id
 from shared.contracts.runs import DataCard, Infeasibility, Infeasible, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.state import RunState, order_for
-from shared.contracts.tools import ToolCall, ToolResult
+from shared.contracts.tools import Picture, ToolCall, ToolResult
 from shared.contracts.training import JobSpec
 from shared.models.anthropic import AnthropicCore
 from shared.models.catalogue import Listing, Model, Price, read_catalogue
@@ -30,10 +30,10 @@ SUBMIT = ("s9", "declare_infeasible", ANSWER)
 PRICE = Price(input=3, output=15, cached=0.3, written=3.75)
 
 
-def core_for(protocol: Protocol, max_retries: int = 0, **figures: Any) -> Core:
+def core_for(protocol: Protocol, max_retries: int = 0, pixels: bool = False, **figures: Any) -> Core:
     kind = AnthropicCore if protocol.name == "anthropic" else OpenAICore
     model = Model(endpoint=protocol.name, model="a-model", **({"usd": (PRICE,)} | figures))
-    place = read_catalogue().endpoints[protocol.name]
+    place = read_catalogue().endpoints[protocol.name].model_copy(update={"pixels": pixels})
     return kind(Listing(protocol.name, place, model, known=True), max_retries, timeout=5, patience=0)
 
 
@@ -44,8 +44,15 @@ def endpoint_of(monkeypatch: pytest.MonkeyPatch, protocol: Protocol, *replies: R
         yield endpoint
 
 
+def picture(path: str) -> str:
+    return "A" * int(path) if path.isdigit() else path.ljust(1200, "A")
+
+
 class Runner:
-    """Every call works; `resolve_rules` says what the test wants, one answer after the other."""
+    """Every call works; `resolve_rules` says what the test wants, one answer after the other.
+
+    `view_image` shows each of its paths as a picture, of so many characters where it is a number.
+    """
 
     def __init__(self, *found: dict[str, Any]) -> None:
         self.found = list(found) or [{"ok": True}]
@@ -56,9 +63,13 @@ class Runner:
     async def on_call(self, made: ToolCall) -> ToolResult:
         self.calls.append(made)
         data = self.found.pop(0) if made.tool == "resolve_rules" else {}
+        paths = made.arguments.get("paths") or []
+        assert isinstance(paths, list)
+        shown = paths if made.tool == "view_image" else []
         return ToolResult(
-            call_id=made.call_id, tool=made.tool, ok=True, summary=f"seen {made.arguments.get('paths')}", data=data
-        )
+            call_id=made.call_id, tool=made.tool, ok=True, summary=f"seen {made.arguments.get('paths')}", data=data,
+            pictures=tuple(Picture(name="v.png", media_type="image/png", content=picture(str(one))) for one in shown),
+        )  # fmt: skip
 
     async def on_job(self, job: JobSpec, attempt: int) -> None:
         self.jobs.append(job)

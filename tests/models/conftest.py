@@ -8,7 +8,7 @@ from shared.agent.desk import Desk
 from shared.agent.role import Probe, Role, Submission
 from shared.bus import Bus
 from shared.contracts.runs import Infeasibility
-from shared.contracts.tools import ReadFiles, RunScript, StartTraining
+from shared.contracts.tools import ReadFiles, RunScript, StartTraining, ViewImage
 from tests.models.at_work import check, desk_for, said
 from tests.models.protocols import Anthropic, OpenAI, Protocol
 
@@ -32,7 +32,7 @@ def role(tmp_path: Path) -> Role:
     probe = Probe("resolve_rules", ())
     return Role(
         name="data_engineer",
-        tools=(ReadFiles, RunScript, StartTraining),
+        tools=(ReadFiles, RunScript, StartTraining, ViewImage),
         submissions=(Submission("declare_infeasible", Infeasibility, check, said, lambda answer, brief: probe),),
         prompt=prompt,
         playbook=lambda brief: iter(()),  # type: ignore[arg-type,return-value]

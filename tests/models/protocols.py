@@ -33,6 +33,8 @@ class Said:
     results: dict[str, tuple[bool, str]] = field(default_factory=dict)
     thought: list[Any] = field(default_factory=list)
     """What the endpoint had given with the message and wants back."""
+    pictures: list[str] = field(default_factory=list)
+    """Base64."""
 
 
 class Typed:
@@ -132,8 +134,11 @@ class Anthropic(Typed):
                     one.calls[block["id"]] = (block["name"], block["input"])
                 else:
                     assert block["type"] == "tool_result" and not one.words, "results come first"
-                    assert block["content"].strip()
-                    one.results[block["tool_use_id"]] = (not block["is_error"], block["content"])
+                    parts = block["content"]
+                    told = parts if isinstance(parts, str) else parts[0]["text"]
+                    assert told.strip()
+                    one.results[block["tool_use_id"]] = (not block["is_error"], told)
+                    one.pictures += [] if isinstance(parts, str) else [each["source"]["data"] for each in parts[1:]]
             if number:
                 assert list(one.results) == list(found[-1].calls), "each call has its result in the next message"
             found.append(one)
@@ -214,8 +219,14 @@ class OpenAI(Typed):
                     failed = message["content"].startswith("Error: ")
                     found[-1].results[message["tool_call_id"]] = (not failed, message["content"])
                 case "user" if isinstance(message["content"], list):
-                    found.append(Said("user", message["content"][0]["text"]))
-                    assert message["content"][1]["image_url"]["url"]
+                    assert not waiting, "each call has its result before a picture is shown"
+                    if not found or found[-1].who != "user":
+                        found.append(Said("user"))
+                    for part in message["content"]:
+                        if part["type"] == "text":
+                            found[-1].words += part["text"]
+                        else:
+                            found[-1].pictures.append(part["image_url"]["url"].partition("base64,")[2])
                 case "user":
                     assert not waiting, "each call has its result before anything else is said"
                     assert message["content"].strip()

@@ -106,8 +106,9 @@ class Faulty(Endpoint):
             bill["read"] = 1
             replies = [self.protocol.reply((use, "read_files", READ_A))]
         else:
-            # What stands behind a submission is not carried out.
-            replies = [self.protocol.reply((use, "declare_infeasible", ANSWER), (f"{use}b", "run_script", FORBIDDEN))]
+            # A second submission is not judged.
+            twice = ((f"{use}{place}", "declare_infeasible", ANSWER) for place in "ab")
+            replies = [self.protocol.reply(*twice, (f"{use}c", "read_files", READ_A))]
         for reply in replies:
             if reply.status == 200 and isinstance(reply.body, dict):
                 charged = self.protocol.reply(read=1000, wrote=20, cached=(60, 900)).body["usage"]

@@ -11,11 +11,13 @@ from shared.agent.loop import run_agent
 from shared.agent.prompt import opening
 from shared.bus import Bus
 from shared.contracts.training import JobFinished
+from shared.contracts.transcript import Observation
 from shared.errors import UserError
 from shared.models import make_core
-from tests.models.at_work import ANSWER, READ_A, READ_B, SUBMIT, Runner, core_for, endpoint_of
+from shared.models.dialogue import SHOWN
+from tests.models.at_work import ANSWER, READ_A, READ_B, SUBMIT, Runner, core_for, endpoint_of, picture
 from tests.models.model_endpoints import Forgetful, serving
-from tests.models.protocols import OpenAI, Protocol
+from tests.models.protocols import OpenAI, Protocol, Reply
 from tests.serving import serving as serving_runner
 
 
@@ -178,18 +180,82 @@ async def test_a_cut_call_is_not_made_even_if_it_looks_whole(
     assert endpoint.heard[2].results["c1"][0] and not endpoint.heard[2].results["c2"][0]
 
 
-async def test_a_call_behind_a_submission_waits_for_what_becomes_of_it(
+async def test_a_submission_waits_for_the_calls_beside_it_wherever_they_stand(
     bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    behind = ("c1", "run_script", {"command": "ls"})
-    replies = protocol.reply(("s1", "declare_infeasible", ANSWER), behind), protocol.reply(SUBMIT, behind)
+    def turn(name: str) -> Reply:
+        behind = (f"{name}r", "run_script", {"command": "ls"})
+        return protocol.reply((f"{name}1", "declare_infeasible", ANSWER), behind, (f"{name}2", *SUBMIT[1:]))
+
     runner = Runner({"ok": False, "why": "two patients cross"}, {"ok": True})
-    with endpoint_of(monkeypatch, protocol, *replies) as endpoint:
+    with endpoint_of(monkeypatch, protocol, turn("a"), turn("b")) as endpoint:
         async with serving_runner(bus, runner):
             assert await run_agent(desk, core_for(protocol)) is not None
-    assert {made.tool for made in runner.calls} == {"resolve_rules"}
-    ok, text = endpoint.heard[2].results["c1"]
-    assert not ok and "behind declare_infeasible" in text
+            # Killed before it said its answer: the next replica is not told anything else by the model.
+            assert await run_agent(Desk(bus, desk.role, desk.brief), core_for(protocol)) is not None
+    assert [made.tool for made in runner.calls[:4]] == ["run_script", "resolve_rules"] * 2
+    results = endpoint.heard[2].results
+    assert [results[name][0] for name in ("a1", "ar", "a2")] == [False, True, False]
+    assert "one ends a turn" in results["a2"][1]
+    last = desk.entries[-1]
+    assert isinstance(last, Observation)
+    assert [result.ok for result in last.results] == [True, True, False], "what came of the calls beside it is kept"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "says"),
+    [
+        ({"vision": True, "pixels": True}, ""),
+        ({"vision": True}, "is outside"),
+        ({"vision": False, "pixels": True}, "reads no pictures"),
+        ({"pixels": True}, "not known to read pictures"),
+    ],
+)
+async def test_a_core_that_sees_is_shown_pictures_and_others_are_told_why_not(
+    bus: Bus, desk: Desk, protocol: Protocol, allowed: dict[str, bool], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = (
+        ("c1", "view_image", {"paths": ["a", "b"]}),
+        ("c2", "view_image", {"paths": ["c"]}),
+    )
+    with endpoint_of(
+        monkeypatch, protocol, protocol.reply(*look, text="I look."), protocol.uncounted(SUBMIT)
+    ) as endpoint:
+        async with serving_runner(bus, Runner()):
+            accepted = await run_agent(desk, core_for(protocol, **allowed))
+    told = endpoint.heard[2]
+    assert list(told.results) == ["c1", "c2"]
+    if says:
+        assert not told.pictures and all(says in text for _, text in told.results.values())
+    else:
+        assert told.pictures == [picture(name) for name in "abc"]
+        assert accepted is not None and 3 * 1500 < accepted.spent.input_tokens < 3 * 1500 + 4000
+
+
+async def test_pictures_of_long_ago_become_a_line_for_several_turns_at_once(
+    bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = [protocol.reply((f"c{n}", "view_image", {"paths": [f"p{n}"]})) for n in range(2 * SHOWN)]
+    with serving(Forgetful(protocol, [*replies, protocol.reply(SUBMIT)])) as endpoint:
+        monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", endpoint.url)
+        async with serving_runner(bus, Runner()):
+            assert await run_agent(desk, core_for(protocol, vision=True, pixels=True)) is not None
+    seen = [sum(len(one.pictures) for one in protocol.said(body)) for body in endpoint.asked]
+    assert seen == [*range(2 * SHOWN), SHOWN]
+    texts = [text for one in endpoint.heard for _, text in one.results.values()]
+    assert "shown at turn 1;" in texts[0] and "shown at" not in texts[SHOWN]
+
+
+async def test_what_is_too_much_for_a_message_is_said_to_be_gone(
+    bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = [(f"c{n}", "view_image", {"paths": ["60000"]}) for n in range(6)]
+    with endpoint_of(monkeypatch, protocol, protocol.reply(*look), protocol.reply(SUBMIT)) as endpoint:
+        async with serving_runner(bus, Runner()):
+            assert await run_agent(desk, core_for(protocol, vision=True, pixels=True)) is not None
+    told = endpoint.heard[2]
+    lost = [call for call, (_, text) in told.results.items() if "no room for more pictures" in text]
+    assert len(told.pictures) + len(lost) == 6 and lost == [f"c{n}" for n in range(len(told.pictures), 6)] and lost
 
 
 async def test_the_oldest_results_make_room_in_a_small_context(

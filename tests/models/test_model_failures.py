@@ -1,5 +1,6 @@
 """Endpoints that refuse, fail, break off or are not there."""
 
+import asyncio
 import dataclasses
 from typing import Any
 
@@ -10,9 +11,11 @@ from shared.agent.desk import Desk
 from shared.agent.loop import run_agent, spent_in
 from shared.agent.role import Role
 from shared.agent.service import AgentService
-from shared.bus import Bus
-from shared.contracts.transcript import Turn
-from shared.errors import M3Error, ToolBroken, Unavailable, UserError
+from shared.bus import Bus, consume
+from shared.bus.streams import LOG
+from shared.contracts.base import Event
+from shared.contracts.transcript import Turn, Waiting
+from shared.errors import EndpointAway, M3Error, ToolBroken, Unavailable, UserError
 from shared.models.endpoint import MAX_RETRIES
 from shared.service import Context
 from shared.settings import Settings
@@ -41,9 +44,9 @@ async def test_a_busy_endpoint_is_asked_again(
         (404, "not_found_error", UserError, "'a-model'"),
         (402, "billing_error", UserError, "no credit"),
         (400, "invalid_request_error", ToolBroken, "HTTP 400: what it said"),
-        (503, "overloaded_error", Unavailable, "HTTP 503: what it said"),
-        (529, "overloaded_error", Unavailable, "HTTP 529: what it said"),
-        (429, "rate_limit_error", Unavailable, "HTTP 429: what it said"),
+        (503, "overloaded_error", EndpointAway, "HTTP 503: what it said"),
+        (529, "overloaded_error", EndpointAway, "HTTP 529: what it said"),
+        (429, "rate_limit_error", EndpointAway, "HTTP 429: what it said"),
     ],
 )
 async def test_a_final_refusal_says_what_to_do(
@@ -87,6 +90,44 @@ async def test_an_outage_longer_than_the_retries_holds_the_run_up_and_costs_noth
             await service.handle(event)
     state = await bus.state(desk.brief.run_id)
     assert state.infeasible is not None and state.spent.turns == 1
+
+
+async def test_an_outage_of_an_hour_is_held_up_and_told_once(
+    bus: Bus, bus_settings: Settings, role: Role, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six looks a minute, with all delays taken away."""
+    monkeypatch.setattr(consume, "AWAY_DELAYS", ())
+    monkeypatch.setattr(consume, "AWAY_DELAY", 0.0)
+    desk = await desk_for(bus, role, f"{protocol.name}:a-model")
+    run_id, name = desk.brief.run_id, f"{protocol.name}:a-model"
+    service = AgentService(role, Context("data_engineer", bus_settings, bus))
+    stop = asyncio.Event()
+    told: list[Waiting | None] = []
+
+    async def handle(event: Event) -> None:
+        if event.run_id == run_id:  # the server is shared with other tests
+            try:
+                await service.handle(event)
+            finally:
+                told.append(await bus.waiting(run_id, "data_engineer"))
+
+    away = protocol.error(529, "overloaded_error", "try later", retry_after_ms="1")
+    answer = protocol.reply(SUBMIT)
+    with endpoint_of(monkeypatch, protocol, *[away] * 360, answer):
+        async with serving_runner(bus, Runner()):
+            listening = asyncio.create_task(bus.listen("data_engineer", handle, 1, stop, on_dead=service.dead))
+            async for _, event in bus.follow(run_id):
+                if event.sender == "data_engineer":
+                    break
+            stop.set()
+            await listening
+    state = await bus.state(run_id)
+    assert state.infeasible is not None and state.spent.turns == 1
+    waits = told[0]
+    assert waits is not None and told.count(waits) == len(told) - 1 >= 70 and told[-1] is None
+    assert str(waits).startswith(f"waiting for the endpoint {name} since ") and "HTTP 529: try later" in str(waits)
+    said = [message async for message in bus.connection.read(LOG, f"log.{run_id}.>")]
+    assert len(said) == 1
 
 
 async def test_a_page_instead_of_a_reply_points_to_the_base_url(

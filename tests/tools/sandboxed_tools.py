@@ -71,7 +71,7 @@ async def main(base: Path, level: sandbox.Level) -> dict[str, object]:
         ("slow", "run_script", {"command": "sleep 30", "seconds": 1}),
         ("dirs", "preview_dirs", {}),
         ("files", "preview_files", {"paths": ["/data/labels.csv", "/data/a/scan.nii.gz", "/workspace/run.sh"]}),
-        ("view", "view_image", {"path": "/data/a/scan.nii.gz", "overlay": "/data/mask.nii.gz"}),
+        ("view", "view_image", {"paths": ["/data/a/scan.nii.gz"], "overlays": ["/data/mask.nii.gz"]}),
     ]
     return {
         key: (await run_tool(tool, arguments, roots, execute, f"call-{key}")).model_dump(mode="json")  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +47,9 @@ async def test_other_content_is_not_overwritten_unless_asked(bench) -> None:
     assert "exists with other content" in refused.summary
     assert not (bench.workspace / "new.txt").exists()
     done = await bench("write_files", files={"a.txt": "other\n"}, overwrite=True)
-    assert "-mine" in done.summary and "+other" in done.summary
+    assert done.summary == "Wrote 1 file, 1 line: /workspace/a.txt."
+    done = await bench("write_files", files={"a.txt": "third\n"}, overwrite=True, diff=True)
+    assert "-other" in done.summary and "+third" in done.summary
     assert stat.S_IMODE((bench.workspace / "a.txt").stat().st_mode) == 0o755
 
 
@@ -77,12 +80,13 @@ async def test_valid_files_of_each_kind_are_written(bench) -> None:
     assert result.ok
 
 
-async def test_an_edit_changes_one_place_and_returns_a_diff(bench) -> None:
+async def test_an_edit_changes_one_place_and_says_so_in_a_line(bench) -> None:
     (bench.workspace / "c.yaml").write_text("epochs: 1\nlr: 0.1\n")
     result = await bench("edit_files", path="c.yaml", old="epochs: 1", new="epochs: 20")
-    assert result.ok
-    assert "-epochs: 1\n+epochs: 20" in result.summary
+    assert result.ok and result.summary == "Edited /workspace/c.yaml at line 1: 1 line in place of 1 line."
     assert (bench.workspace / "c.yaml").read_text() == "epochs: 20\nlr: 0.1\n"
+    result = await bench("edit_files", path="c.yaml", old="lr: 0.1", new="lr: 0.2\nwd: 0", diff=True)
+    assert "-lr: 0.1\n+lr: 0.2" in result.summary
 
 
 @pytest.mark.parametrize(
@@ -140,7 +144,13 @@ async def test_reading_bounds_and_says_what_it_left_out(bench) -> None:
     (bench.workspace / "short.txt").write_text("short\n")
     result = await bench("read_files", paths=["long.txt", "short.txt"])
     assert result.ok and result.truncated
-    assert "lines left out" in result.summary
+    gone = re.search(
+        r"\[\.\.\. lines ([\d,]+) to ([\d,]+) of 20,000 left out; read with first_line=(\d+) ", result.summary
+    )
+    assert gone is not None
+    first, last = (int(one.replace(",", "")) for one in gone.groups()[:2])
+    assert f"row {first - 2}\n[..." in result.summary and f"...]\nrow {last}\n" in result.summary
+    assert first == int(gone[3])
     assert (
         "row 0\n" in result.summary and "row 19999" in result.summary and "=== /workspace/short.txt" in result.summary
     )
@@ -153,7 +163,7 @@ async def test_reading_bounds_and_says_what_it_left_out(bench) -> None:
 async def test_a_file_of_one_endless_line_is_bounded(bench) -> None:
     (bench.workspace / "one.json").write_text(json.dumps(list(range(100_000))))
     result = await bench("read_files", paths=["one.json"])
-    assert len(result.summary) <= MAX_RESULT_CHARS and "characters left out" in result.summary
+    assert len(result.summary) <= MAX_RESULT_CHARS and " of 688,890 left out" in result.summary
 
 
 async def test_odd_files_are_named_for_what_they_are(bench) -> None:
@@ -161,7 +171,8 @@ async def test_odd_files_are_named_for_what_they_are(bench) -> None:
     (bench.workspace / "latin.txt").write_bytes(b"caf\xe9\n")
     (bench.workspace / "scan.nii.gz").write_bytes(b"\x1f\x8b\x08\0rest")
     result = await bench("read_files", paths=["empty.txt", "latin.txt", "scan.nii.gz", "latn.txt"])
-    assert not result.ok
+    assert result.ok and "caf\u00e9" in result.summary and "=== not read: " in result.summary
+    assert not (await bench("read_files", paths=["latn.txt"])).ok
     assert "the file is empty" in result.summary
     assert "café" in result.summary and "Latin-1" in result.summary
     assert "preview_files" in result.data["errors"]["scan.nii.gz"]

@@ -1,6 +1,8 @@
 """Previews on real files in the layouts and with the traps of public datasets."""
 
+import base64
 import gzip
+import io
 import json
 import pickle
 from pathlib import Path
@@ -219,36 +221,62 @@ async def test_a_scan_is_rendered_with_its_mask(bench) -> None:
     mask = (scan == 400).astype(np.uint8) * 3
     nib.save(nib.Nifti1Image(scan, OBLIQUE), bench.data / "ct.nii.gz")
     nib.save(nib.Nifti1Image(mask, OBLIQUE), bench.data / "mask.nii.gz")
-    result = await bench("view_image", path="/data/ct.nii.gz", overlay="/data/mask.nii.gz")
+    result = await bench("view_image", paths=["/data/ct.nii.gz"], overlays=["/data/mask.nii.gz"])
     assert result.ok and result.data["labels"] == {"3": 64} and result.data["window"] == [-450.0, 1050.0]
     assert result.data["planes"] == {"sagittal": 20, "coronal": 20, "axial": 8}
-    assert "png" not in result.data
+    assert "picture" not in result.data and "3 (red): 64" in result.summary
     view = bench.workspace / result.data["view"].removeprefix("/workspace/")
     with Image.open(view) as picture:
         pixels = np.asarray(picture.convert("RGB")).astype(int)
-    assert view.stat().st_size < 150_000
+    assert view.stat().st_size <= 48_000
+    assert base64.b64decode(result.pictures[0].content) == view.read_bytes()
+    assert result.pictures[0].name == result.data["view"]
     assert (np.abs(pixels - pixels.mean(axis=2, keepdims=True)).max(axis=2) > 30).sum() > 100
     (bench.data / "small.nii.gz").write_bytes((bench.data / "mask.nii.gz").read_bytes())
     nib.save(nib.Nifti1Image(mask[:-1], OBLIQUE), bench.data / "small.nii.gz")
-    refused = await bench("view_image", path="/data/ct.nii.gz", overlay="/data/small.nii.gz")
+    refused = await bench("view_image", paths=["/data/ct.nii.gz"], overlays=["/data/small.nii.gz"])
     assert not refused.ok and "39 x 48 x 20 voxels where the image has" in refused.summary
 
 
 async def test_flat_pictures_and_folders_of_slices_are_rendered(bench, scans: Path) -> None:
-    flat = await bench("view_image", path="/data/NCP/1/700/0.png")
-    stack = await bench("view_image", path="/data/CP/10/700")
+    flat = await bench("view_image", paths=["/data/NCP/1/700/0.png"])
+    stack = await bench("view_image", paths=["/data/CP/10/700"])
     assert flat.ok and stack.ok
     assert stack.data["slices"] == 4 and "1 unreadable" in stack.summary
-    broken = await bench("view_image", path="/data/CP/10/700/2.png")
+    broken = await bench("view_image", paths=["/data/CP/10/700/2.png"])
     assert not broken.ok and "could not be rendered" in broken.summary
+
+
+async def test_cases_side_by_side_are_one_picture_with_a_name_under_each(bench) -> None:
+    rng = np.random.default_rng(1)
+    for number in range(3):
+        scan = rng.integers(-1000, 400, (64, 64, 16)).astype(np.int16)
+        mask = np.zeros(scan.shape, np.uint8)
+        mask[20:40, 20 + 5 * number : 40, 4:10] = 2 - number % 2
+        nib.save(nib.Nifti1Image(scan, OBLIQUE), bench.data / f"{number}.nii.gz")
+        nib.save(nib.Nifti1Image(mask, OBLIQUE), bench.data / f"m{number}.nii.gz")
+    Image.fromarray(rng.integers(0, 255, (60, 90), dtype=np.uint8)).save(bench.data / "flat.png")
+    (bench.data / "broken.png").write_text("no picture")
+    paths = [*(f"/data/{number}.nii.gz" for number in range(3)), "/data/flat.png", "/data/broken.png", "/data/gone.png"]
+    masks = [*(f"/data/m{number}.nii.gz" for number in range(3)), "", "", ""]
+    result = await bench("view_image", paths=paths, overlays=masks, captions=["benign", "malignant", "", "", "", ""])
+    assert result.ok and len(result.pictures) == 1 and len(result.pictures[0].content) <= 64_000
+    with Image.open(io.BytesIO(base64.b64decode(result.pictures[0].content))) as picture:
+        assert min(picture.size) > 300
+    lines = result.summary.splitlines()
+    assert [line.split(":")[0] for line in lines[:4]] == [f"{n} {path}" for n, path in enumerate(paths[:4], 1)]
+    assert "axial at" in lines[0] and "2 (green)" in lines[0] and "1 (red)" in lines[1]
+    assert lines[4].startswith("5 /data/broken.png could not be rendered") and "/data/gone.png" in lines[5]
+    uneven = await bench("view_image", paths=paths, captions=["one"])
+    assert not uneven.ok and "6 paths have 1 captions" in uneven.summary
 
 
 async def test_noise_still_fits_into_a_message(bench) -> None:
     noise = np.random.default_rng(0).integers(0, 255, (1000, 1000, 3), dtype=np.uint8)
     Image.fromarray(noise).save(bench.data / "noise.png")
-    result = await bench("view_image", path="/data/noise.png")
+    result = await bench("view_image", paths=["/data/noise.png"])
     assert result.ok
-    assert (bench.workspace / "views" / "noise_png.png").stat().st_size < 150_000
+    assert (bench.workspace / "views" / "noise_png.jpg").stat().st_size <= 48_000
 
 
 async def test_a_missing_folder_names_its_neighbours(bench, scans: Path) -> None:

@@ -17,8 +17,8 @@ READING: list[tuple[str, dict[str, Any]]] = [
     ("copy_files", {"source": "{}/secret.txt", "destination": "stolen"}),
     ("preview_dirs", {"path": "{}"}),
     ("preview_files", {"paths": ["{}/secret.txt"]}),
-    ("view_image", {"path": "{}/secret.txt"}),
-    ("view_image", {"path": "/data/flat.png", "overlay": "{}/secret.txt"}),
+    ("view_image", {"paths": ["{}/secret.txt"]}),
+    ("view_image", {"paths": ["/data/flat.png"], "overlays": ["{}/secret.txt"]}),
 ]
 WRITING: list[tuple[str, dict[str, Any]]] = [
     ("write_files", {"files": {"{}/new.txt": "x"}}),

@@ -5,7 +5,8 @@ Of a volume whose files do not say where it lies, rows run down and columns to t
 """
 
 import io
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,11 @@ from shared.imaging.units import looks_like_hu
 WIDTH, HEIGHT = 900, 330
 """Pixels that a picture has at most."""
 _GAP = 4
+_GRID, _CELL, _WORDS = 1000, 420, 17
+"""Pixels: side of a montage, most of a cell, height of the words under it."""
 _SMALLER = (1.0, 0.8, 0.6, 0.4, 0.25)
+_QUALITIES = (90, 78, 60)
+"""Of JPEG."""
 _FILL = 0.4
 _LINE = 2
 _SAMPLE = 2_000_000
@@ -96,19 +101,50 @@ def draw(
     fill: np.ndarray | None,
     colours: Sequence[str],
     limit: int,
+    lossy: bool = False,
 ) -> tuple[Any, bytes]:
-    """The picture and its PNG of at most `limit` bytes. Masks of numbers 1..N are on the axes of the first scene's
-    array; `#rrggbb` each number. Raises ValueError where the limit cannot be kept."""
-    table = np.array([(0, 0, 0), *(tuple(bytes.fromhex(one[1:])) for one in colours)], np.float32)
+    """The picture and its PNG, or JPEG where it is `lossy`, of at most `limit` bytes.
+
+    Masks of numbers 1..N are on the axes of the first scene's array; `#rrggbb` each number. Raises ValueError where the
+    limit cannot be kept.
+    """
+    table = _table(colours)
     panels = []
     for place, scene in enumerate(scenes):
         masks = (line, fill) if not place else (None, None)
         panels += _panels(scene, masks, *grey_range(scene, masks[0])[:2])
+    return _fitting(lambda smaller: _sheet(panels, table, smaller), limit, lossy)
+
+
+def montage(
+    cells: Sequence[tuple[Scene, np.ndarray | None, str] | str], colours: Sequence[str], limit: int
+) -> tuple[Any, bytes]:
+    """Scenes side by side, each with its mask of numbers 1..N, its number and words under it, as PNG or JPEG of at most
+    `limit` bytes. Volumes are cut once, through the mask; a cell that is a text has no picture."""
+    table = _table(colours)
+    drawn: list[tuple[_Panel | None, str]] = []
+    for cell in cells:
+        if isinstance(cell, str):
+            drawn.append((None, cell))
+        else:
+            scene, mask, caption = cell
+            drawn.append((_panels(scene, (mask, mask), *grey_range(scene, mask)[:2])[0], caption))
+    return _fitting(lambda smaller: _grid(drawn, table, smaller), limit, True)
+
+
+def _fitting(sheet_of: Callable[[float], Any], limit: int, lossy: bool) -> tuple[Any, bytes]:
+    """The largest and truest form of a sheet that has at most `limit` bytes."""
     for smaller in _SMALLER:
-        sheet = _sheet(panels, table, smaller)
-        for most in (0, 256, 64):
+        sheet = sheet_of(smaller)
+        forms: list[tuple[Any, dict[str, Any]]] = [(sheet, {"format": "PNG", "optimize": True})]
+        if lossy:
+            # Colours of masks are thin lines, which thinned out colour would lose.
+            forms += [(sheet, {"format": "JPEG", "quality": quality, "subsampling": 0}) for quality in _QUALITIES]
+        else:
+            forms += [(sheet.quantize(most), {"format": "PNG", "optimize": True}) for most in (256, 64)]
+        for picture, form in forms:
             buffer = io.BytesIO()
-            (sheet.quantize(most) if most else sheet).save(buffer, "PNG", optimize=True)
+            picture.save(buffer, **form)
             if buffer.tell() <= limit:
                 return sheet, buffer.getvalue()
     raise ValueError("the picture stays too big")
@@ -176,6 +212,29 @@ def _sheet(panels: Sequence[_Panel], colours: np.ndarray, smaller: float) -> Any
     return sheet
 
 
+def _grid(cells: Sequence[tuple[_Panel | None, str]], colours: np.ndarray, smaller: float) -> Any:
+    from PIL import Image as Pil
+    from PIL import ImageDraw, ImageFont
+
+    across = math.ceil(math.sqrt(len(cells)))
+    side = round(smaller * min(_CELL, (_GRID - _GAP * (across - 1)) / across))
+    drawn = [panel and panel.paint(colours, min(side / panel.width, side / panel.height)) for panel, _ in cells]
+    tall = max(one.height for one in drawn if one)
+    pitch = (side + _GAP, tall + _WORDS + _GAP)
+    sheet = Pil.new("RGB", (across * pitch[0] - _GAP, -(-len(cells) // across) * pitch[1] - _GAP))
+    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(_WORDS - 4)
+    for number, (picture, (_, caption)) in enumerate(zip(drawn, cells, strict=True)):
+        left, top = number % across * pitch[0], number // across * pitch[1]
+        if picture:
+            sheet.paste(picture, (left + (side - picture.width) // 2, top + (tall - picture.height) // 2))
+        words, cut = f"{number + 1} {caption}", caption
+        while pen.textlength(words, font=font) > side and cut:
+            cut = cut[1:]  # the end of a name tells it from others
+            words = f"{number + 1} \u2026{cut}"
+        pen.text((left + side // 2, top + tall + 1), words, anchor="mt", fill=(255, 255, 255), font=font)
+    return sheet
+
+
 def _mark(sheet: Any, marks: str, left: int, top: int, size: tuple[int, int]) -> None:
     """Letters for the side of the patient that lies to the left and at the top."""
     from PIL import ImageDraw, ImageFont
@@ -186,6 +245,10 @@ def _mark(sheet: Any, marks: str, left: int, top: int, size: tuple[int, int]) ->
     look: dict[str, Any] = {"fill": (255, 255, 255), "font": font, "stroke_width": 1, "stroke_fill": (0, 0, 0)}
     pen.text((left + 5, top + size[1] // 2), marks[0], anchor="lm", **look)
     pen.text((left + size[0] // 2, top + 4), marks[1], anchor="mt", **look)
+
+
+def _table(colours: Sequence[str]) -> np.ndarray:
+    return np.array([(0, 0, 0), *(tuple(bytes.fromhex(one[1:])) for one in colours)], np.float32)
 
 
 def _grey(plane: np.ndarray, low: float, high: float) -> np.ndarray:

@@ -1,12 +1,14 @@
-"""A three-plane picture of a scan, or the picture itself if it is flat, as one JSON line: {"summary", "data"}.
+"""A three-plane picture of a scan, or the picture itself if it is flat, or several side by side, as one JSON line.
 
-Usage: view_image.py /data/scan.nii.gz [/data/mask.nii.gz]
-`data["png"]` is base64. A folder is a DICOM series, or a stack of its pictures.
+Usage: view_image.py '[{"path": "/data/scan.nii.gz", "overlay": "/data/mask.nii.gz", "caption": ""}]'
+Prints {"summary", "data"}; `data["picture"]` is a PNG or JPEG in base64. A folder is a DICOM series, or a stack of its
+pictures.
 """
 
 import base64
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-_MAX_PNG = 130_000
+_MAX_BYTES = 48_000
 _SLICES = 300
 """Of a longer stack every second, third, ... picture is read."""
-_COLOURS = ("#ff4040", "#40dc40", "#508cff", "#ffd228", "#f05af0", "#3cdcdc", "#ff963c")
+_COLOURS = (
+    ("#ff4040", "red"), ("#40dc40", "green"), ("#508cff", "blue"), ("#ffd228", "yellow"),
+    ("#f05af0", "magenta"), ("#3cdcdc", "cyan"), ("#ff963c", "orange"),
+)  # fmt: skip
+_PLANES = ("axial", "coronal", "sagittal")
 _MOST_LABELS = 200
 
 
@@ -62,8 +68,19 @@ def overlay_of(scene: Any, virtual: str) -> np.ndarray:
     return np.asarray(scene.mask(labels))
 
 
-def view(virtual: str, overlay: str | None) -> dict[str, Any]:
-    from _drawing import Scene, draw, grey_range
+@dataclass
+class Look:
+    """An image as it will be drawn, with what is said of it."""
+
+    scene: Any
+    mask: np.ndarray | None
+    data: dict[str, Any]
+    lines: list[str]
+
+
+def look(virtual: str, overlay: str, alone: bool) -> Look:
+    """Raises what the readers raise."""
+    from _drawing import Scene, grey_range
     from _facts import line_of, values_of
 
     image, facts, between = load(virtual)
@@ -76,33 +93,70 @@ def view(virtual: str, overlay: str | None) -> dict[str, Any]:
         **values_of(image),
         "window": [round(low, 3), round(high, 3)],
     }
-    lines = [f"{virtual}: {line_of(data)}", f"Drawn from {low:g} to {high:g}{f' ({said})' if said else ''}"]
+    drawn = said or ("as it is" if (low, high) == (0.0, 255.0) else f"{low:g} to {high:g}")
+    lines = [line_of(data), f"Drawn: {drawn}"]
     if not scene.flat:
         data["spacing"] = [round(size, 4) for size in scene.spacing]
         data["planes"] = dict(zip(("sagittal", "coronal", "axial"), scene.centres(mask), strict=True))
-        order = ", ".join(f"{name} at {data['planes'][name]}" for name in ("axial", "coronal", "sagittal"))
-        lines[-1] += f"; left to right: {order}"
-    numbers = None
+        shown = ", ".join(f"{name} at {data['planes'][name]}" for name in (_PLANES if alone else _PLANES[:1]))
+        lines[-1] += f"; left to right: {shown}" if alone else f"; {shown}"
     if mask is not None:
         values, counts = np.unique(mask[mask != 0], return_counts=True)
         data["labels"] = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
-        marked = ", ".join(f"{value}: {count:,}" for value, count in list(data["labels"].items())[:40])
-        lines.append(f"Overlay voxels by label: {marked}" if marked else "The overlay is empty: no voxel has a label")
-        numbers = np.where(mask != 0, np.searchsorted(values, mask) + 1, 0)
     lines += [f"left out: {facts['left_out']}"] if "left_out" in facts else []
-    colours = [_COLOURS[number % len(_COLOURS)] for number in range(_MOST_LABELS)]
-    data["png"] = base64.b64encode(draw([scene], numbers, numbers, colours, _MAX_PNG)[1]).decode()
-    return {"summary": "\n".join([*lines, *scene.notes]), "data": data}
+    return Look(scene, mask, data, [*lines, *scene.notes])
+
+
+def view(wanted: list[dict[str, str]]) -> dict[str, Any]:
+    """`wanted`: path, overlay, caption of each. One that cannot be read says so in its place among others."""
+    from _drawing import draw, montage
+    from _paths import reason
+
+    looks: list[Look | str] = []
+    for one in wanted:
+        try:
+            looks.append(look(one["path"], one["overlay"], len(wanted) == 1))
+        except Exception as error:  # libraries fail in their own ways; the reason is the answer
+            looks.append(f"{one['path']} could not be rendered: {reason(error)}")
+    seen = [one for one in looks if isinstance(one, Look)]
+    if not seen:
+        return {"summary": "\n".join(map(str, looks)), "data": {}, "failed": True}
+    # The same label has the same colour in all of them.
+    values = sorted({int(label) for one in seen for label in one.data.get("labels", ())})[:_MOST_LABELS]
+    for one in seen:
+        if one.mask is not None:
+            one.lines.append(_told(one.data["labels"], values))
+            one.mask = np.where(one.mask != 0, np.searchsorted(values, one.mask) + 1, 0)
+    colours = [_COLOURS[number % len(_COLOURS)][0] for number in range(_MOST_LABELS)]
+    if len(wanted) == 1:
+        _, picture = draw([seen[0].scene], seen[0].mask, seen[0].mask, colours, _MAX_BYTES, lossy=True)
+        text = "\n".join([f"{wanted[0]['path']}: {seen[0].lines[0]}", *seen[0].lines[1:]])
+        return {"summary": text, "data": {**seen[0].data, "picture": base64.b64encode(picture).decode()}}
+    cells: list[Any] = []
+    text, data = "", {}
+    for number, (one, found) in enumerate(zip(wanted, looks, strict=True), 1):
+        if isinstance(found, Look):
+            cells.append((found.scene, found.mask, one["caption"] or Path(one["path"]).name))
+            data[one["path"]] = found.data
+            told = "; ".join(line for line in found.lines if line != "Drawn: as it is")
+            found = f"{one['path']}: {told}"
+        else:
+            cells.append("not rendered")
+        text += f"{number} {found}\n"
+    _, picture = montage(cells, colours, _MAX_BYTES)
+    return {"summary": text.rstrip(), "data": {"images": data, "picture": base64.b64encode(picture).decode()}}
+
+
+def _told(labels: dict[str, int], values: list[int]) -> str:
+    def colour(label: str) -> str:
+        return _COLOURS[values.index(int(label)) % len(_COLOURS)][1]
+
+    marked = ", ".join(f"{label} ({colour(label)}): {count:,}" for label, count in list(labels.items())[:40])
+    return f"Overlay voxels by label: {marked}" if marked else "The overlay is empty: no voxel has a label"
 
 
 def main(arguments: list[str]) -> None:
-    from _paths import reason
-
-    try:
-        found = view(arguments[0], arguments[1] if len(arguments) > 1 else None)
-    except Exception as error:  # libraries fail in their own ways; the reason is the answer
-        found = {"summary": f"{arguments[0]} could not be rendered: {reason(error)}", "data": {}, "failed": True}
-    print(json.dumps(found))
+    print(json.dumps(view(json.loads(arguments[0]))))
 
 
 if __name__ == "__main__":

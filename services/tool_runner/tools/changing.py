@@ -63,7 +63,7 @@ def _write(args: WriteFiles, places: dict[str, Place]) -> Answer:
                 "size": len(content),
                 "sha256": hashlib.sha256(content).hexdigest(),
             }
-            if old is not None:
+            if old is not None and args.diff:
                 diffs.append(_diff(place, decode(old)[0], text))
         if refused:
             raise ToolRefused(
@@ -124,10 +124,12 @@ async def edit_files(args: EditFiles, context: Context) -> Answer:
     except UnicodeEncodeError:
         content = changed.encode("utf-8", "replace")
     await asyncio.to_thread(_replace, place, raw, content)
-    shown, cut = clip(_diff(place, text, changed), MAX_RESULT_CHARS - 200)
     line = text[: at[0]].count("\n") + 1
     data: dict[str, JsonValue] = {"path": place.virtual, "line": line, "already_applied": False}
-    return Answer(True, f"Edited {place.virtual} at line {line}.\n{shown}", data, truncated=cut)
+    gone, come = (count_text(len(part.splitlines()), "line") for part in (old, new))
+    said = f"Edited {place.virtual} at line {line}: {come} in place of {gone}."
+    shown, cut = clip(_diff(place, text, changed), MAX_RESULT_CHARS - 200) if args.diff else ("", False)
+    return Answer(True, f"{said}\n{shown}".strip(), data, truncated=cut)
 
 
 def _replace(place: Place, before: bytes, content: bytes) -> None:

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from services.tool_runner.paths import Roots
 from shared.contracts.base import Ref
+from shared.contracts.tools import Picture
 
 
 @dataclass(frozen=True)
@@ -59,3 +60,4 @@ class Answer:
     data: dict[str, JsonValue] = field(default_factory=dict)
     truncated: bool = False
     executed: Executed | None = None
+    pictures: tuple[Picture, ...] = ()

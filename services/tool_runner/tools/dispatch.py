@@ -20,7 +20,7 @@ from shared.contracts.tools import MAX_RESULT_CHARS, TOOLS, ToolArgs, ToolResult
 from shared.errors import ToolBroken, ToolRefused
 
 _MAX_DATA = 180_000
-"""Bytes of `data`: with the summary it has to fit into one message."""
+"""Bytes of `data` and pictures: with the summary they have to fit into one message."""
 _OURS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE}
 
 _Tool = Callable[[Any, Context], Awaitable[Answer]]
@@ -67,7 +67,7 @@ async def run_tool(
     summary, cut = clip(
         str(sendable(answer.summary)).strip() or f"{name} is done; there is nothing to show.", MAX_RESULT_CHARS
     )
-    data, dropped = _bounded(answer.data)
+    data, dropped = _bounded(answer.data, _MAX_DATA - sum(len(one.content) for one in answer.pictures))
     done = answer.executed
     return ToolResult(
         call_id=call_id,
@@ -75,6 +75,7 @@ async def run_tool(
         ok=answer.ok,
         summary=summary,
         data=data,
+        pictures=answer.pictures,
         truncated=answer.truncated or cut or dropped,
         log=done.log if done else None,
         exit_code=done.exit_code if done else None,
@@ -115,13 +116,13 @@ def _in_words(name: str, error: ValidationError) -> str:
     return f"{name} was not called: {'; '.join(said[:10])}. Its arguments are {needed}."
 
 
-def _bounded(data: dict[str, JsonValue]) -> tuple[dict[str, JsonValue], bool]:
+def _bounded(data: dict[str, JsonValue], most: int) -> tuple[dict[str, JsonValue], bool]:
     """Data that fits into a message: the largest entries go first, by name, until it does."""
     clean = sendable(data)
     assert isinstance(clean, dict)
     sizes = {key: len(json.dumps(value)) for key, value in clean.items()}
     dropped = []
-    while sum(sizes.values()) > _MAX_DATA:
+    while sum(sizes.values()) > most:
         largest = max(sizes, key=lambda key: sizes[key])
         dropped.append(largest)
         del sizes[largest], clean[largest]

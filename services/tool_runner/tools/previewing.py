@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import hashlib
 import json
 import re
 
@@ -12,12 +13,21 @@ from services.tool_runner.paths import Place, kind_of, open_file
 from services.tool_runner.tools.context import Answer, Context, Executed
 from services.tool_runner.tools.staging import Staging
 from services.tool_runner.tools.text import clip, tidy_output
-from shared.contracts.tools import MAX_RESULT_CHARS, PreviewDirs, PreviewFiles, ProposeRules, TryRules, ViewImage
+from shared.contracts.tools import (
+    MAX_PICTURE_BYTES,
+    MAX_RESULT_CHARS,
+    Picture,
+    PreviewDirs,
+    PreviewFiles,
+    ProposeRules,
+    TryRules,
+    ViewImage,
+)
 from shared.errors import ToolRefused
 
 _SECONDS = 180.0
 _RULES_SECONDS = 570.0
-_MAX_PNG = 150_000
+_STARTS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpg"}
 
 
 async def preview_dirs(args: PreviewDirs, context: Context) -> Answer:
@@ -67,35 +77,56 @@ async def preview_files(args: PreviewFiles, context: Context) -> Answer:
 
 
 async def view_image(args: ViewImage, context: Context) -> Answer:
-    place = context.roots.locate(args.path)
-    await asyncio.to_thread(_must_exist, place)
-    arguments = [place.virtual]
-    if args.overlay is not None:
-        overlay = context.roots.locate(args.overlay)
-        await asyncio.to_thread(_must_exist, overlay)
-        arguments.append(overlay.virtual)
-    answer = await _probe(context, "view_image.py", *arguments)
+    for name, given in (("overlays", args.overlays), ("captions", args.captions)):
+        if given and len(given) != len(args.paths):
+            raise ToolRefused(f"{len(args.paths)} paths have {len(given)} {name}. Give one for each, or none.")
+    wanted: list[dict[str, str]] = []
+    missing: list[str] = []
+    overlays, captions = args.overlays or [""] * len(args.paths), args.captions or [""] * len(args.paths)
+    for path, overlay, caption in zip(args.paths, overlays, captions, strict=True):
+        try:
+            found = [await asyncio.to_thread(_existing, context, one) if one else "" for one in (path, overlay)]
+            wanted.append({"path": found[0], "overlay": found[1], "caption": caption})
+        except ToolRefused as refused:
+            missing.append(str(refused))
+    if not wanted:
+        raise ToolRefused("\n".join(missing))
+    answer = await _probe(context, "view_image.py", json.dumps(wanted))
     if not answer.ok:
         return answer
     data = dict(answer.data)
     try:
-        png = base64.b64decode(str(data.pop("png", "")), validate=True)
+        picture = base64.b64decode(str(data.pop("picture", "")), validate=True)
     except binascii.Error:
-        png = b""
+        picture = b""
     # The probe has parsed a foreign file, so its word for what this is does not count.
-    if not png.startswith(b"\x89PNG\r\n\x1a\n") or len(png) > _MAX_PNG:
-        raise ToolRefused(f"{place.virtual} could not be rendered. Look at its numbers with preview_files.")
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", "_".join(place.parts[-3:]))[-80:].strip("_") or "image"
-    target = context.roots.locate(f"views/{name}{'-overlay' if args.overlay else ''}.png", for_write=True)
-    await asyncio.to_thread(_write, target, png)
+    suffix = next((end for start, end in _STARTS.items() if picture.startswith(start)), None)
+    if suffix is None or len(picture) > MAX_PICTURE_BYTES:
+        raise ToolRefused(f"{wanted[0]['path']} could not be rendered. Look at its numbers with preview_files.")
+    if len(wanted) == 1:
+        first = re.sub(r"[^A-Za-z0-9_-]+", "_", "_".join(wanted[0]["path"].split("/")[2:][-3:]))[-80:].strip("_")
+        name = f"{first or 'image'}{'-overlay' if wanted[0]['overlay'] else ''}"
+    else:
+        name = f"montage-{hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:8]}"
+    target = context.roots.locate(f"views/{name}.{suffix}", for_write=True)
+    await asyncio.to_thread(_write, target, picture)
     data["view"] = target.virtual
-    return Answer(True, f"{answer.summary}\nPicture: {target.virtual}", data, answer.truncated, answer.executed)
+    shown = Picture(
+        name=target.virtual,
+        media_type="image/png" if suffix == "png" else "image/jpeg",
+        content=base64.b64encode(picture).decode(),
+    )
+    summary = "\n".join([answer.summary, *missing, f"Picture: {target.virtual}"])
+    return Answer(True, summary, data, answer.truncated, answer.executed, (shown,))
 
 
-def _must_exist(place: Place) -> None:
+def _existing(context: Context, path: str) -> str:
+    """The virtual path of what is there. Raises ToolRefused."""
+    place = context.roots.locate(path)
     if kind_of(place) != "folder":
         with open_file(place):
             pass
+    return place.virtual
 
 
 def _write(target: Place, content: bytes) -> None:
@@ -110,7 +141,7 @@ async def _probe(context: Context, script: str, *arguments: str, seconds: float 
     if found is None:
         reason = {"timeout": f"took more than {seconds:.0f} s", "memory": "needed too much memory"}.get(done.outcome)
         why = reason or f"failed (exit code {done.exit_code})"
-        paths = ", ".join(argument for argument in arguments if argument.startswith("/"))
+        paths = ", ".join(re.findall(r"/(?:data|workspace|templates)\b[^\"]*", " ".join(arguments)))
         said = tidy_output(done.output)[-600:]
         raise ToolRefused(
             f"The preview of {paths} {why}. Look at fewer or smaller files, or use run_script.\n{said}".strip()

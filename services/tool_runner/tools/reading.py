@@ -177,12 +177,14 @@ def read_files(args: ReadFiles, context: Context) -> Answer:
     truncated = False
     parts = []
     for (virtual, heading, text), limit in zip(texts, allowed, strict=True):
-        shown, cut = clip(text, limit)
+        lines = files[virtual]["lines"]
+        assert isinstance(lines, int)
+        shown, cut = clip(text, limit, args.first_line, lines, "read with first_line={}")
         truncated |= cut
         files[virtual] |= {"text": shown, "truncated": cut}
         parts.append(f"=== {heading}\n{shown}" if shown else f"=== {heading}")
     parts.extend(f"=== not read: {error}" for error in errors.values())
-    return Answer(not errors, "\n".join(parts), {"files": {**files}, "errors": errors}, truncated=truncated)
+    return Answer(bool(files), "\n".join(parts), {"files": {**files}, "errors": errors}, truncated=truncated)
 
 
 def _read(place: Place, first: int, last: int | None) -> tuple[str, str, dict[str, JsonValue]]:

@@ -101,7 +101,7 @@ def _answer(done: Executed, asked: float, saved: str | None, roots: Roots) -> An
         head += " " + _HINTS[done.outcome].format(asked=asked, peak=done.peak_memory_mb)
     if saved is not None:
         head += f" Script: {saved}."
-    shown, cut = clip(text, MAX_RESULT_CHARS - len(head) - 200)
+    shown, cut = clip(text, MAX_RESULT_CHARS - len(head) - 200, more="print less, or write to a file and read that")
     cut = cut or len(done.output) >= 400_000
     if cut and done.log is not None:
         head += " The whole output is stored."

@@ -29,20 +29,28 @@ def count_text(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def clip(text: str, limit: int) -> tuple[str, bool]:
-    """Head and tail of a text of more than `limit` characters, with the number of lines left out between them."""
+def clip(text: str, limit: int, first: int = 1, of: int = 0, more: str = "") -> tuple[str, bool]:
+    """Head and tail of a text of more than `limit` characters, with the lines that are left out named between them.
+
+    `first` is the number of the text's first line in a file of `of` lines; `more` says how to get at a line, as
+    `read with first_line={}`.
+    """
     if len(text) <= limit:
         return text, False
-    head_room, tail_room = int(limit * 0.4), int(limit * 0.6) - 80
+    head_room, tail_room = int(limit * 0.4), int(limit * 0.6) - 120
     head, tail = text[:head_room], text[-tail_room:] if tail_room > 0 else ""
     # Cut at line ends unless the lines are longer than the room.
     head = head[: head.rfind("\n") + 1] or head
     start = tail.find("\n")
     tail = tail[start + 1 :] if 0 <= start < len(tail) - 1 else tail
-    middle = text[len(head) : len(text) - len(tail)]
-    lines = middle.count("\n")
-    gone = count_text(lines, "line") if lines else count_text(len(middle), "character")
-    return f"{head.rstrip(chr(10))}\n[... {gone} left out ...]\n{tail}", True
+    before, lines = head.count("\n"), text[len(head) : len(text) - len(tail)].count("\n")
+    if lines:
+        total = of or text.rstrip("\n").count("\n") + 1
+        gone = f"lines {first + before:,} to {first + before + lines - 1:,} of {total:,} left out"
+        gone += f"; {more.format(first + before)}" if more else ""
+    else:
+        gone = f"characters {len(head) + 1:,} to {len(text) - len(tail):,} of {len(text):,} left out"
+    return f"{head.rstrip(chr(10))}\n[... {gone} ...]\n{tail}", True
 
 
 def share(lengths: Sequence[int], room: int) -> list[int]:
