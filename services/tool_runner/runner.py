@@ -25,7 +25,6 @@ from services.tool_runner.seeds import area_for, seed_for
 from services.tool_runner.sweeping import carry_out
 from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
-from shared import telemetry
 from shared.contracts.erasure import Sweep
 from shared.contracts.flow import stage_of
 from shared.contracts.pictures import RenderCases
@@ -91,8 +90,7 @@ class Runner:
             lock = self.workspaces.reading if reads_only else self.workspaces.writing
             await self.workspaces.open(call.run_id, area, seed_for(area, state, self.context, mounted))
             async with lock(call.run_id, area) as workspace:
-                with telemetry.tool_span(call.tool, call.call_id):
-                    result = await self._run(call, area, workspace, mounted)
+                result = await self._run(call, area, workspace, mounted)
                 if not reads_only:
                     result = await self._saved(call, area, result)
         except DataUnusable as error:
@@ -122,8 +120,7 @@ class Runner:
         """Of test cases, for the report; the one call that is carried out for a run that has ended."""
         state = await self.bus.state(call.run_id)
         try:
-            with telemetry.tool_span(call.tool, call.call_id):
-                return await render_cases(self.context, self.level, call, state)
+            return await render_cases(self.context, self.level, call, state)
         except (ToolBroken, UserError) as error:
             log.exception("%s broke", call.tool)
             return _refuse(call, f"the runner could not draw test cases: {error}")

@@ -1,4 +1,4 @@
-"""An OTLP/HTTP receiver that keeps what it is sent: spans, and the bytes of every request."""
+"""An OTLP/HTTP receiver that keeps what it is sent: spans, metrics, and the bytes of every request."""
 
 import gzip
 import http.server
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
@@ -28,10 +29,24 @@ class Seen:
     ended: int
 
 
+@dataclass(frozen=True)
+class Figure:
+    """One point of a metric; `value` is the sum of a histogram."""
+
+    service: str
+    name: str
+    kind: str
+    unit: str
+    attributes: dict[str, Any]
+    value: float
+    monotonic: bool
+
+
 @dataclass
 class Receiver:
     endpoint: str = ""
     spans: list[Seen] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
 
     def of(self, trace: str) -> list[Seen]:
@@ -48,23 +63,39 @@ class Receiver:
             assert time.monotonic() < deadline, sorted({(span.service, span.name) for span in self.spans})
             time.sleep(0.2)
 
-    def take(self, body: bytes) -> None:
-        request = ExportTraceServiceRequest.FromString(body)
+    def take(self, path: str, body: bytes) -> None:
         self.bodies.append(body)
-        for resource in request.resource_spans:
-            service = next(one.value.string_value for one in resource.resource.attributes if one.key == "service.name")
+        if path == "/v1/metrics":
+            self._figures(ExportMetricsServiceRequest.FromString(body))
+            return
+        assert path == "/v1/traces"
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            service = _values(resource.resource.attributes)["service.name"]
             for scope in resource.scope_spans:
                 for span in scope.spans:
-                    values = {
-                        one.key: getattr(one.value, one.value.WhichOneof("value") or "string_value")
-                        for one in span.attributes
-                    }
                     self.spans.append(
                         Seen(
                             service, span.name, span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex(),
-                            values, len(span.events), span.start_time_unix_nano, span.end_time_unix_nano,
+                            _values(span.attributes), len(span.events), span.start_time_unix_nano,
+                            span.end_time_unix_nano,
                         )
                     )  # fmt: skip
+
+    def _figures(self, request: ExportMetricsServiceRequest) -> None:
+        for resource in request.resource_metrics:
+            service = _values(resource.resource.attributes)["service.name"]
+            for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+                kind = str(metric.WhichOneof("data"))
+                data = getattr(metric, kind)
+                for point in data.data_points:
+                    value = point.sum if kind == "histogram" else getattr(point, str(point.WhichOneof("value")))
+                    grows = kind == "histogram" or (kind == "sum" and data.is_monotonic)
+                    values = _values(point.attributes)
+                    self.figures.append(Figure(service, metric.name, kind, metric.unit, values, value, grows))
+
+
+def _values(attributes: Any) -> dict[str, Any]:
+    return {one.key: getattr(one.value, one.value.WhichOneof("value") or "string_value") for one in attributes}
 
 
 @contextmanager
@@ -76,8 +107,7 @@ def receiving() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
-            assert self.path == "/v1/traces"
-            receiver.take(body)
+            receiver.take(self.path, body)
             self.send_response(200)
             self.send_header("Content-Type", "application/x-protobuf")
             self.send_header("Content-Length", "0")

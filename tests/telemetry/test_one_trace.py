@@ -87,6 +87,7 @@ def processes(settings: Settings, receiver: Receiver, tmp_path: Path) -> Iterato
             "M3_DATA_ROOTS": json.dumps([str(data)]),
             "M3_OTLP_ENDPOINT": receiver.endpoint,
             "M3_ACK_WAIT_SECONDS": "3",
+            "OTEL_METRIC_EXPORT_INTERVAL": "1000",
         },
     )
     try:
