@@ -1,4 +1,4 @@
-"""What is told of a run once it is over: one span from its request to its end, and what came of it in the metrics."""
+"""What is told of a run once it is over: one span from its request to its end, and how long that took."""
 
 from shared import telemetry
 from shared.bus import Bus
@@ -17,12 +17,7 @@ async def tell_end(bus: Bus, state: RunState) -> None:
         Name.CORE: telemetry.core_label(state.requested.core),
     }
     seconds = state.finished.at.timestamp() - state.first_at
-    telemetry.record(Metrics.RUNS, 1, end)
     telemetry.record(Metrics.RUN, seconds, {name: end[name] for name in (Name.TASK, Name.END)})
-    if state.scored and state.scored.metric:
-        named: Attributes = {Name.METRIC: state.scored.metric.name, Name.LEVEL: state.scored.level}
-        figure = {name: end[name] for name in (Name.TASK, Name.CORE)}
-        telemetry.record(Metrics.SCORE, state.scored.metric.value, figure | named)
     first = await bus.connection.after(EVENTS, f"evt.{state.run_id}.>", 0)
     spent: Attributes = {
         Name.CONVERSATION: state.run_id,

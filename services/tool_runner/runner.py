@@ -16,15 +16,18 @@ from typing import Any
 from services.tool_runner import weights
 from services.tool_runner.ended import remove_ended_runs
 from services.tool_runner.execute import SandboxExecute, last_json
+from services.tool_runner.gpu_metrics import tell_gpus
 from services.tool_runner.jobs import Jobs
 from services.tool_runner.mounts import Mounted, Mounts, library
 from services.tool_runner.render import render_cases
 from services.tool_runner.rwlock import ReadWriteLock
 from services.tool_runner.sandbox import Level, detect, remove_tree, sweep_homes
 from services.tool_runner.seeds import area_for, seed_for
+from services.tool_runner.store_metrics import tell_store
 from services.tool_runner.sweeping import carry_out
 from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
+from shared import telemetry
 from shared.contracts.erasure import Sweep
 from shared.contracts.flow import stage_of
 from shared.contracts.pictures import RenderCases
@@ -41,6 +44,7 @@ from shared.contracts.weights import LookAtWeights
 from shared.dataset.files.listing import list_files
 from shared.errors import DataUnusable, ToolBroken, ToolRefused, UserError
 from shared.service import Context
+from shared.telemetry import Metrics, Name
 
 log = logging.getLogger(__name__)
 
@@ -219,6 +223,8 @@ async def run(context: Context) -> None:
     runner = Runner(context, level)
     context.ready()
     jobs = Jobs(context, level, runner.workspaces, runner.mounts)
+    telemetry.observe(Metrics.SANDBOX, lambda: [(1, {Name.ISOLATION: level})])
+    tell_gpus(jobs.gpus)
     classes = set(context.settings.runner_classes)
     if "data" in classes:
         # With a slot of their own batches wait for no job, and a runner that is alone serves its own.
@@ -229,5 +235,7 @@ async def run(context: Context) -> None:
         await context.bus.serve_tools(name, on_call, jobs.on_job, CONCURRENCY[name], context.stop, on_dead=jobs.on_dead)
 
     await asyncio.gather(
-        remove_ended_runs(context.bus, runner.workspaces, context.settings.home, context.stop), *map(serve, classes)
+        remove_ended_runs(context.bus, runner.workspaces, context.settings.home, context.stop),
+        tell_store(context),
+        *map(serve, classes),
     )

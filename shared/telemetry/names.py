@@ -79,7 +79,6 @@ _WAIT = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60
 _WORK = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 _LONG = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)
 _TOKENS = tuple(4.0**power for power in range(14))
-_SHARE = tuple(step / 20 for step in range(1, 21))
 
 
 class Metrics:
@@ -99,16 +98,16 @@ class Metrics:
     # Of runners.
     TOOL = Metric("gen_ai.execute_tool.duration", "histogram", "s", "A tool call at the runner.", _WORK)
     JOB = Metric("m3builder.job.duration", "histogram", "s", "One attempt at a job.", _LONG)
-    SANDBOX = Metric("m3builder.sandbox", "gauge", "1", "1 with the isolation that a runner found.")
+    SANDBOX = Metric("m3builder.sandbox", "gauge", "{runner}", "1 with the isolation that a runner found.")
     GPU_BUSY = Metric("hw.gpu.utilization", "gauge", "1", "Share of the time in which a GPU computed.")
     GPU_USED = Metric("hw.gpu.memory.usage", "gauge", "By", "Memory of a GPU that is taken.")
     GPU_SIZE = Metric("hw.gpu.memory.limit", "gauge", "By", "Memory that a GPU has.")
     STORED = Metric("m3builder.store.size", "gauge", "By", "Objects of a bucket, looked at now and then.")
     # Of the keeper, at a run's end.
-    RUNS = Metric("m3builder.runs", "counter", "{run}", "Runs that ended.")
     RUN = Metric("m3builder.run.duration", "histogram", "s", "From request to end.", _LONG)
-    SCORE = Metric("m3builder.score", "histogram", "1", "Headline figure of a scored run.", _SHARE)
     # Of the gateway, about the whole system: with several gateways each tells the same.
+    RUNS = Metric("m3builder.runs", "gauge", "{run}", "Runs that ended, by end, level, task and core.")
+    SCORE = Metric("m3builder.score", "gauge", "1", "Mean headline figure of the last scored runs.")
     ACTIVE = Metric("m3builder.runs.active", "gauge", "{run}", "Runs that have not ended.")
     SILENCE = Metric("m3builder.run.silence", "gauge", "s", "Since an active run's last event, turn or progress.")
     PROGRESS = Metric("m3builder.job.progress", "gauge", "1", "Share of its epochs that a running job has done.")
