@@ -51,7 +51,7 @@ def drawing(trace: Trace) -> Drawing:
     for tick in ticks(0, whole / unit, 10):
         x, _ = axes.at(tick * unit, 0)
         drawn.line((x, TOP), (x, TOP + axes.height), FAINT, 0.5)
-        drawn.text((x, TOP + axes.height + 18), f"{tick:.3g}", "middle")
+        drawn.text((x, TOP + axes.height + 18), f"{tick + 0.0:.3g}", "middle")
     drawn.text((LEFT + axes.width, TOP + axes.height + 36), name, "end")
     for place, lane in enumerate(lanes):
         drawn.text((LEFT - 8, _middle(place) + 4), lane.replace("_", " "), "end")
@@ -101,6 +101,9 @@ def _job(axes: Axes, lane: int, job: JobTrace) -> None:
     bad = job.outcome not in ("ok", "running", "queued")
     told = f"job {job.job}, {job.outcome}, {duration(job.ran)}, attempts {job.attempts}"
     _bar(axes, lane, job.at + job.queued, job.ran, 6, WRONG if bad else JOB, told, below=12)
+    if job.attempts > 1:
+        x, _ = axes.at(job.at + job.queued, 0)
+        axes.drawing.text((x + 4, _middle(lane) + 5), f"{job.attempts} attempts", size=11)
 
 
 def _arrow(axes: Axes, lanes: Sequence[str], one: Handoff) -> None:

@@ -2,16 +2,20 @@
 
 import gzip
 import http.server
+import ssl
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from shared.telemetry import METRICS, SPANS, Name
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Receiver:
     spans: list[Seen] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    """Of each request, in lower case."""
 
     def of(self, trace: str) -> list[Seen]:
         return [span for span in list(self.spans) if span.trace == trace]
@@ -99,7 +105,8 @@ def _values(attributes: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
+def receiving(certificate: tuple[Path, Path] | None = None) -> Iterator[Receiver]:
+    """With TLS where it has a certificate and its key."""
     receiver = Receiver()
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -107,6 +114,7 @@ def receiving() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
+            receiver.headers.append({name.lower(): value for name, value in self.headers.items()})
             receiver.take(self.path, body)
             self.send_response(200)
             self.send_header("Content-Type", "application/x-protobuf")
@@ -116,8 +124,16 @@ def receiving() -> Iterator[Receiver]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver.endpoint = f"http://127.0.0.1:{server.server_port}"
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """Who does not trust our certificate goes away in the middle."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    if certificate:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    receiver.endpoint = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -126,6 +142,16 @@ def receiving() -> Iterator[Receiver]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def unnamed(receiver: Receiver) -> set[str]:
+    """Whatever was told under a name that does not stand in `shared.telemetry.names`."""
+    names = {value for key, value in vars(Name).items() if key.isupper()}
+    spans, figures = list(receiver.spans), list(receiver.figures)
+    attributes = {key for one in (*spans, *figures) for key in one.attributes}
+    verbs = {span.name.split(" ")[0] for span in spans}
+    metrics = {(one.name, one.unit) for one in figures} - {(one.name, one.unit) for one in METRICS}
+    return (attributes - names) | (verbs - {*SPANS}) | {name for name, _ in metrics}
 
 
 def orphans(spans: list[Seen]) -> list[Seen]:
