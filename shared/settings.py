@@ -72,7 +72,8 @@ class Settings(BaseSettings):
     ready_file: Path | None = None
     """Written (pid, health port) once the service is ready; the embedded supervisor waits for it."""
     otlp_endpoint: str | None = None
-    """OTLP/HTTP endpoint, for example http://127.0.0.1:4318; spans are dropped when unset."""
+    """Where a collector takes OTLP, for example http://127.0.0.1:4318; nothing is told when unset. Protocol, headers
+    and TLS are OpenTelemetry's own OTEL_EXPORTER_OTLP_PROTOCOL, _HEADERS, _CERTIFICATE and so on."""
     log_level: str = "INFO"
 
     ack_wait_seconds: float = 30.0

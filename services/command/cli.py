@@ -3,6 +3,7 @@
 Exit codes: 0 done (of `run` and `watch`: the run succeeded), 1 anything else, 2 wrong input, 130 detached by Ctrl-C.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.command import asking, datasets, forget, live, packages, report, system, weights
+from services.command import asking, datasets, forget, live, packages, report, system, top, weights
 from services.command.console import connect, err, known, out
 from services.command.fetch import fetch_run, whole
 from services.command.guard import guard
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 app.add_typer(system.app)
 app.add_typer(report.app)
+app.add_typer(top.app)
 app.add_typer(forget.app)
 app.add_typer(packages.app)
 app.add_typer(packages.keys, name="keys")
@@ -130,11 +132,24 @@ def show(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
 
 
 @app.command()
-def trace(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
+def trace(
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON document.")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="As one picture, in a file for a browser.")] = None,
+) -> None:
     """Where a run's time went: hand-offs, turns, calls and jobs, and each role's share; so far, if it still goes."""
     with connect() as gateway:
         found = gateway.trace(run_id)
-    if out.is_terminal:
+    if html:
+        from services.gateway.timeline import page
+
+        temporary = html.with_name(f".{html.name}.{os.getpid()}")
+        temporary.write_text(page(found), encoding="utf-8")
+        temporary.replace(html)
+        out.print(f"{html}: open it in a browser", highlight=False)
+    elif as_json:
+        print(found.model_dump_json(indent=1))
+    elif out.is_terminal:
         out.print(render(found))
     else:
         print(plain(found))

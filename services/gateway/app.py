@@ -16,7 +16,7 @@ from nats.errors import Error as NatsError
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from services.gateway import answers, audit, bodies, datasets, erasures, health, runs, weights, who
+from services.gateway import answers, audit, bodies, datasets, erasures, fleet, health, runs, weights, who
 from services.gateway.audit_log import Audit
 from services.gateway.door import Door, problem
 from services.gateway.identity import Identities, TurnedAway
@@ -48,7 +48,7 @@ def create_app(bus: Bus, store: Store, settings: Settings) -> FastAPI:
     identities, visits, quiet = Identities(settings), Audit(settings), Quiet()
     uploads, signer = Uploads(settings.home, settings.uploads_bytes), Signer.of(settings.signing_key)
     app.state.parts = Parts(bus, store, settings, uploads, identities, visits, quiet, signer)
-    for part in (runs, answers, datasets, weights, erasures, health, audit, who):
+    for part in (runs, answers, datasets, weights, erasures, fleet, health, audit, who):
         app.include_router(part.router)
     app.add_middleware(Door, settings=settings, identities=identities, audit=visits, quiet=quiet)
     host = urlsplit(settings.gateway_url).hostname or ""

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import httpx
 
 from services.gateway.bodies import Erasure, Login, Me
+from services.gateway.fleet_model import Fleet
 from services.gateway.items import Item
 from services.gateway.login import Credentials
 from services.gateway.openid import certificates
@@ -113,6 +114,9 @@ class Gateway:
                 yield from map(json.loads, answer.iter_lines())
         except httpx.TransportError as error:
             raise self._gone(error) from None
+
+    def fleet(self) -> Fleet:
+        return Fleet.model_validate(self._ask("GET", "/fleet"))
 
     def trace(self, run_id: str) -> Trace:
         return Trace.model_validate(self._ask("GET", f"/runs/{run_id}/trace"))

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from services.gateway.app import create_app
+from services.gateway.fleet_metrics import FleetMetrics
 from shared.errors import ServerUnfit
 from shared.service import Context
 
@@ -47,11 +48,14 @@ async def run(context: Context) -> None:
         await context.stop.wait()
         server.should_exit = True
 
-    waiting = asyncio.create_task(stop())
+    waiting = [asyncio.create_task(stop())]
+    if context.settings.otlp_endpoint:
+        waiting.append(asyncio.create_task(FleetMetrics().look(context)))
     try:
         await server.serve([_listen(address.hostname or "127.0.0.1", address.port or 80)])
     finally:
-        waiting.cancel()
+        for task in waiting:
+            task.cancel()
 
 
 def _listen(host: str, port: int) -> socket.socket:

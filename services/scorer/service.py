@@ -23,6 +23,7 @@ from services.scorer.names import METRICS, canonical
 from services.scorer.residual import residual
 from services.scorer.scoring import Score, score
 from services.scorer.shortcuts import judge
+from shared import telemetry
 from shared.bus import Bus
 from shared.contracts.base import AgentName, Event, Ref, TaskKind
 from shared.contracts.cases import CaseRecord, CaseTable
@@ -105,7 +106,8 @@ class Scorer:
             await self._give_back(event, prepared, "data_engineer", *_other_task(table.coverage.task, plan))
             return
         try:
-            made = await asyncio.to_thread(self._seal, table, state.sealed)
+            with telemetry.scorer_span("lock", table.coverage.task):
+                made = await asyncio.to_thread(self._seal, table, state.sealed)
         except CannotLock as error:
             await self._give_back(
                 event, prepared, "data_engineer", f"the dataset cannot be locked: {error}", error.evidence
@@ -161,7 +163,8 @@ class Scorer:
         await self._score(event, state, trained, await asyncio.to_thread(self._answers, event))
 
     async def _score(self, cause: Event, state: RunState, trained: TrainingFinished, answers: bytes | Gate) -> None:
-        found = await self._scored(state, trained, answers)
+        with telemetry.scorer_span("score", state.planned.plan.task if state.planned else "none"):
+            found = await self._scored(state, trained, answers)
         details = json.dumps(found.details, allow_nan=False)
         scored = RunScored.make(
             run_id=state.run_id,

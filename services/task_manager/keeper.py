@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from services.task_manager.approvals import approval
+from services.task_manager.ended import tell_end
 from shared.contracts.base import Event
 from shared.contracts.questions import QuestionAnswered, QuestionAsked
 from shared.contracts.runs import RunFinished
@@ -73,7 +74,10 @@ async def run_keeper(context: Context) -> None:
     """Look at a run after each of its events and append what is due."""
 
     async def handle(event: Event) -> None:
-        due = keep(await context.bus.state(event.run_id))
+        state = await context.bus.state(event.run_id)
+        if state.finished == event:
+            await tell_end(context.bus, state)
+        due = keep(state)
         if due is not None:
             await context.bus.append(due, unless=lambda now: _id(keep(now)) != due.event_id)
 

@@ -108,8 +108,9 @@ class Jobs:
         work = {"train": self._train, "predict": self._predict, "intake": self._intake}
         started = time.monotonic()
         try:
-            with telemetry.job_span(spec.kind, spec.job_id, attempt):
+            with telemetry.job_span(spec.kind, spec.job_id, attempt) as told:
                 end = await work[spec.kind](spec, state, cancel)
+                told.outcome = end["outcome"]
         except (Unavailable, Conflict):
             raise
         except (M3Error, OSError, ValidationError) as error:
@@ -283,8 +284,7 @@ class Jobs:
             archive = state.planned.card.archive
             batch = Batch.model_validate_json(await self._bytes(asked.batch))
             sandbox = self._intake_sandbox(call.run_id, call.call_id, cancel)
-            with telemetry.tool_span(call.tool, call.call_id):
-                segment = await decode_batch(batch, sandbox, self.store, data, archive.sha256 if archive else None)
+            segment = await decode_batch(batch, sandbox, self.store, data, archive.sha256 if archive else None)
         except Cancelled:
             return result(ok=False, summary="the job was stopped", data={"cancelled": True})
         except (Unavailable, Conflict):

@@ -16,12 +16,14 @@ from typing import Any
 from services.tool_runner import weights
 from services.tool_runner.ended import remove_ended_runs
 from services.tool_runner.execute import SandboxExecute, last_json
+from services.tool_runner.gpu_metrics import tell_gpus
 from services.tool_runner.jobs import Jobs
 from services.tool_runner.mounts import Mounted, Mounts, library
 from services.tool_runner.render import render_cases
 from services.tool_runner.rwlock import ReadWriteLock
 from services.tool_runner.sandbox import Level, detect, remove_tree, sweep_homes
 from services.tool_runner.seeds import area_for, seed_for
+from services.tool_runner.store_metrics import tell_store
 from services.tool_runner.sweeping import carry_out
 from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
@@ -42,6 +44,7 @@ from shared.contracts.weights import LookAtWeights
 from shared.dataset.files.listing import list_files
 from shared.errors import DataUnusable, ToolBroken, ToolRefused, UserError
 from shared.service import Context
+from shared.telemetry import Metrics, Name
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +94,7 @@ class Runner:
             lock = self.workspaces.reading if reads_only else self.workspaces.writing
             await self.workspaces.open(call.run_id, area, seed_for(area, state, self.context, mounted))
             async with lock(call.run_id, area) as workspace:
-                with telemetry.tool_span(call.tool, call.call_id):
-                    result = await self._run(call, area, workspace, mounted)
+                result = await self._run(call, area, workspace, mounted)
                 if not reads_only:
                     result = await self._saved(call, area, result)
         except DataUnusable as error:
@@ -122,8 +124,7 @@ class Runner:
         """Of test cases, for the report; the one call that is carried out for a run that has ended."""
         state = await self.bus.state(call.run_id)
         try:
-            with telemetry.tool_span(call.tool, call.call_id):
-                return await render_cases(self.context, self.level, call, state)
+            return await render_cases(self.context, self.level, call, state)
         except (ToolBroken, UserError) as error:
             log.exception("%s broke", call.tool)
             return _refuse(call, f"the runner could not draw test cases: {error}")
@@ -222,6 +223,8 @@ async def run(context: Context) -> None:
     runner = Runner(context, level)
     context.ready()
     jobs = Jobs(context, level, runner.workspaces, runner.mounts)
+    telemetry.observe(Metrics.SANDBOX, lambda: [(1, {Name.ISOLATION: level})])
+    tell_gpus(jobs.gpus)
     classes = set(context.settings.runner_classes)
     if "data" in classes:
         # With a slot of their own batches wait for no job, and a runner that is alone serves its own.
@@ -232,5 +235,7 @@ async def run(context: Context) -> None:
         await context.bus.serve_tools(name, on_call, jobs.on_job, CONCURRENCY[name], context.stop, on_dead=jobs.on_dead)
 
     await asyncio.gather(
-        remove_ended_runs(context.bus, runner.workspaces, context.settings.home, context.stop), *map(serve, classes)
+        remove_ended_runs(context.bus, runner.workspaces, context.settings.home, context.stop),
+        tell_store(context),
+        *map(serve, classes),
     )

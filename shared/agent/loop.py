@@ -80,8 +80,7 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
                     spent=decision.spent + Spent(turns=1, actions=len(decision.calls)),
                 )
             )
-            deciding.set_attribute(telemetry.Name.INPUT_TOKENS, decision.spent.input_tokens)
-            deciding.set_attribute(telemetry.Name.OUTPUT_TOKENS, decision.spent.output_tokens)
+            telemetry.used(deciding, desk.role.name, core.name, decision.spent)
 
 
 def _to_act_on(desk: Desk) -> Turn | None:

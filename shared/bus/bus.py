@@ -10,10 +10,11 @@ from shared.bus.kv import Registry
 from shared.bus.streams import provision
 from shared.bus.tools import Tools
 from shared.bus.transcripts import Transcripts
+from shared.bus.watching import Watching
 from shared.settings import Settings
 
 
-class Bus(Tools, Transcripts, Registry, Erasing):
+class Bus(Tools, Transcripts, Registry, Erasing, Watching):
     """Events, transcripts, tool calls and small facts over one NATS connection. Not for use from several threads."""
 
     @classmethod

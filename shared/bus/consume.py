@@ -78,6 +78,7 @@ class Consumer:
         self._fetching: set[asyncio.Task[None]] = set()
         # The server's count of deliveries also grows with conflicts, stops and killed replicas, which are no failures.
         self._failures: Counter[int] = Counter()
+        self._handed_back: set[int] = set()
 
     async def run(self, concurrency: int, stop: asyncio.Event, once: bool = False) -> None:
         """Returns within a few seconds of `stop`. Raises PermissionDenied, or whatever else broke a worker."""
@@ -144,25 +145,33 @@ class Consumer:
             group=self._durable,
             sequence=delivery.sequence,
             deliveries=delivery.attempt,
+            stored=message.metadata.timestamp,
+            handed_back=delivery.sequence in self._handed_back,
         )
-        with telemetry.bind_run(delivery.run_id), span:
+        self._handed_back.discard(delivery.sequence)
+        with telemetry.bind_run(delivery.run_id), span as work:
             try:
                 await self._handle(delivery)
-            except StaleTranscript:
+            except StaleTranscript as error:
+                work.failed("left", error)
                 # Another replica works on this and will acknowledge it; a nak from here would call in a third.
                 log.info("left %s to the replica that holds it", template)
-            except Conflict:
-                await _hand_back(message, 1)
+            except Conflict as error:
+                work.failed("handed_back", error)
+                await self._hand_back(delivery, 1)
             except Unreadable as error:
+                work.failed("buried", error)
                 log.error("unreadable message on %s: %s", template, error)
                 await self._bury(delivery, error)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
-                    await _hand_back(message)
+                    await self._hand_back(delivery)
                     raise
+                work.failed("failed", error)
                 await self._failed(delivery, error)
             except Exception as error:
+                work.failed("failed", error)
                 await self._failed(delivery, error)
             else:
                 del self._failures[delivery.sequence]
@@ -202,7 +211,7 @@ class Consumer:
         if self._policy.gives_up and failures > len(delays):
             await self._bury(delivery, error)
         else:
-            await _hand_back(delivery.message, delays[min(failures, len(delays)) - 1])
+            await self._hand_back(delivery, delays[min(failures, len(delays)) - 1])
 
     async def _bury(self, delivery: Delivery, error: BaseException) -> None:
         """Hook, dead letter, then term: a crash in between repeats all three, and each bears repetition."""
@@ -217,11 +226,15 @@ class Consumer:
             )
         except Exception:
             log.exception("could not bury %s, trying again later", _template(delivery.subject))
-            await _hand_back(delivery.message, self._policy.delays[-1])
+            await self._hand_back(delivery, self._policy.delays[-1])
             return
         del self._failures[delivery.sequence]
         with suppress(nats.errors.Error):
             await delivery.message.term()
+
+    async def _hand_back(self, delivery: Delivery, delay: float | None = None) -> None:
+        self._handed_back.add(delivery.sequence)
+        await _hand_back(delivery.message, delay)
 
     async def _acknowledge(self, message: Msg) -> None:
         for seconds in (2.0, 5.0):

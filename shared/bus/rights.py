@@ -31,6 +31,7 @@ from shared.bus.streams import (
     turn_subject,
     turns_stream,
 )
+from shared.bus.watching import SIZED
 from shared.contracts.base import AGENTS, Service
 from shared.contracts.flow import ASKS, SAYS
 
@@ -71,6 +72,9 @@ def rights(service: Service) -> Rights:
         reads += [stream for stream in ERASABLE if stream not in reads]
         says += [kv_subject(bucket, "*") for bucket in (CARDS, DESIRED, ERASED, WEIGHTS)]
         says += [f"$JS.API.STREAM.MSG.DELETE.{stream}" for stream in ERASABLE]
+        # It tells how the bus is doing.
+        says += [f"$JS.API.STREAM.INFO.{stream}" for stream in SIZED]
+        says += [f"$JS.API.CONSUMER.INFO.{durable.stream}.{durable.name}" for durable in DURABLES]
         hears += ["evt.>", "log.>"]
     elif service == "tool_runner":
         results = [results_bucket(caller) for caller in CALLERS]

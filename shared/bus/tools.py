@@ -10,6 +10,7 @@ import pydantic
 from nats.aio.msg import Msg
 from pydantic import Field, TypeAdapter
 
+from shared import telemetry
 from shared.bus.connection import Connection
 from shared.bus.consume import RETRY_DELAYS, Consumer, Delivery, Policy, Unreadable
 from shared.bus.kv import kv_create, kv_get
@@ -129,7 +130,10 @@ class Tools(RunLog):
         if found := await self.result(call.role, call.call_id):
             await self._announce(found, call.reply)
         else:
-            await self.record_result(await on_call(call), call)
+            with telemetry.tool_span(call.tool, call.call_id) as work:
+                result = await on_call(call)
+                work.outcome = "ok" if result.ok else "refused"
+            await self.record_result(result, call)
 
     async def _job_is_done(self, job: JobSpec) -> bool:
         try:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from email.utils import mktime_tz, parsedate_tz
 from typing import Any, ClassVar, TypeVar
 
+from shared import telemetry
 from shared.agent.brief import Brief
 from shared.agent.core import Decision
 from shared.agent.prompt import opening, system_prompt, tool_schemas
@@ -58,7 +59,9 @@ class EndpointCore(ABC):
     async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
         """Raises UserError for key, account or model name; EndpointAway while the endpoint cannot be worked with;
         ToolBroken for a request that it will not have."""
-        return await self.ask(self.body(role, brief, segment))
+        request = self.body(role, brief, segment)
+        with telemetry.chat_span(role.name, brief.run_id, self.name):
+            return await self.ask(request)
 
     def body(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> dict[str, Any]:
         """The request for a role's next turn."""

@@ -65,7 +65,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         del os.environ[name]
     with receiving() as spans:
         # In the environment, so that services that are started again in a test get it, too.
-        os.environ["M3_OTLP_ENDPOINT"] = spans.endpoint
+        told = {"M3_OTLP_ENDPOINT": spans.endpoint, "OTEL_METRIC_EXPORT_INTERVAL": "2000"}
+        os.environ.update(told)
         system = up(Settings(home=home), (data,))
         try:
             with Gateway(system.settings) as gateway:
@@ -76,7 +77,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
                 yield Running(system, gateway, data / "scans", spans)
         finally:
             system.down()
-            del os.environ["M3_OTLP_ENDPOINT"]
+            for name in told:
+                del os.environ[name]
             os.environ.update(before)
 
 

@@ -16,6 +16,7 @@ from shared.contracts.events import decode_event
 from shared.contracts.state import RunState, fold
 from tests.e2e.conftest import Running
 from tests.e2e.fetching import fetch
+from tests.telemetry.edges import check_edges
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -42,6 +43,10 @@ def job(running: Running, films: Path) -> dict[str, Any]:
     run_id = running.ask(SENTENCE, train_seconds=400)
     events = [decode_event(item.data.encode()) for item in running.follow(run_id) if item.kind[0].isupper()]
     return {"run_id": run_id, "events": events, "state": fold(run_id, enumerate(events, 1))}
+
+
+def test_its_edges_are_those_of_the_stages(running: Running, job: dict[str, Any]) -> None:
+    check_edges(running.spans, job["run_id"])
 
 
 def test_a_sentence_becomes_a_writer_of_reports(job: dict[str, Any]) -> None:

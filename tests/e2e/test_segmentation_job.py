@@ -17,6 +17,7 @@ from shared.contracts.state import RunState, fold
 from shared.store import Store
 from tests.e2e.conftest import Running
 from tests.e2e.fetching import fetch
+from tests.telemetry.edges import check_edges
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -64,6 +65,10 @@ def test_what_cannot_be_used_is_left_out_with_the_remedy(running: Running, job: 
     assert all(":" in reason or ";" in reason for reason in reasons), reasons
     assert sum(sum(side.values()) for side in state.locked.counts.values()) == 14
     assert {key for key in running.split(state).keys if any(file[-4:] in key for file in BAD)} == set()
+
+
+def test_its_edges_are_those_of_the_stages(running: Running, job: dict[str, Any]) -> None:
+    check_edges(running.spans, job["run_id"])
 
 
 def test_a_sentence_becomes_a_segmentation_model(job: dict[str, Any]) -> None:

@@ -7,7 +7,9 @@ import pytest
 
 from shared.contracts.base import AGENTS, SERVICES
 from tests.e2e.conftest import Running
-from tests.telemetry.receiver import above, orphans, tree
+from tests.telemetry.edges import check_edges
+from tests.telemetry.prometheus import ELSEWHERE, metrics_asked
+from tests.telemetry.receiver import above, orphans, tree, unnamed
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -36,8 +38,43 @@ def test_the_main_job_is_one_trace(running: Running, main_job: dict[str, Any]) -
     published = Counter(span.name for span in spans if span.name.startswith("publish evt."))
     assert sum(published.values()) == len(main_job["events"])
 
+    # Told by the scorer and, at the end, of the whole.
+    assert (
+        Counter(span.name for span in spans if span.service == "scorer" and "publish" not in span.name)[
+            "score diagnosis"
+        ]
+        == 1
+    )
+    (whole,) = [span for span in spans if span.name == "invoke_workflow m3builder"]
+    assert whole.parent == root.id and whole.attributes["m3builder.end"] == state.finished.end
+    assert whole.ended - whole.began >= max(span.ended - span.began for span in spans)
+    assert whole.began <= root.began + 1e9 and not [span for span in spans if span.name.startswith("attempt_lost")]
 
-def test_nothing_of_a_patient_or_a_request_is_in_a_span(running: Running, main_job: dict[str, Any]) -> None:
+
+def test_its_edges_are_those_of_the_stages(running: Running, main_job: dict[str, Any]) -> None:
+    check_edges(running.spans, main_job["run_id"])
+
+
+def test_what_dashboards_and_alerts_ask_for_is_told(running: Running, main_job: dict[str, Any]) -> None:
+    receiver = running.spans
+    assert receiver is not None
+
+    def missing() -> set[str]:
+        kinds = {"histogram": "histogram", "gauge": "gauge", "counter": "sum", "level": "sum"}
+        told = {(one.name, one.unit, one.kind, one.monotonic) for one in list(receiver.figures)}
+        return {
+            metric.name
+            for metric in metrics_asked() - ELSEWHERE
+            if (metric.name, metric.unit, kinds[metric.kind], metric.kind in ("counter", "histogram")) not in told
+        }
+
+    receiver.until(lambda: not missing())
+    assert not unnamed(receiver)
+    ended = [one for one in receiver.figures if one.name == "m3builder.runs"]
+    assert any(one.attributes["m3builder.level"] == main_job["state"].finished.level for one in ended)
+
+
+def test_nothing_of_a_patient_or_a_request_is_told(running: Running, main_job: dict[str, Any]) -> None:
     split = running.split(main_job["state"])
     assert running.spans is not None
     told = b"\n".join(running.spans.bodies)

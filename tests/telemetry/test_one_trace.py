@@ -15,7 +15,7 @@ from services.gateway.client import Gateway
 from shared.embedded.home import Home
 from shared.embedded.nats import free_port, start_nats
 from shared.settings import Settings
-from tests.telemetry.receiver import Receiver, above, receiving, tree
+from tests.telemetry.receiver import Receiver, above, receiving, tree, unnamed
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -87,6 +87,7 @@ def processes(settings: Settings, receiver: Receiver, tmp_path: Path) -> Iterato
             "M3_DATA_ROOTS": json.dumps([str(data)]),
             "M3_OTLP_ENDPOINT": receiver.endpoint,
             "M3_ACK_WAIT_SECONDS": "3",
+            "OTEL_METRIC_EXPORT_INTERVAL": "1000",
         },
     )
     try:
@@ -148,6 +149,10 @@ def test_a_run_is_one_trace_without_a_gap_or_a_name(processes: Processes, receiv
     assert sorted(span.attributes["nats.num_delivered"] for span in received) == [1, 2]
     for span in received:
         assert found[span.id], "each did something"
+    lost = {name for span in received for name in (one.name.split(" ")[0] for one in found[span.id]) if "lost" in name}
+    again = [one.attributes for one in receiver.figures if one.name == "m3builder.redeliveries"]
+    assert lost == {"attempt_lost"} and {one["m3builder.redelivery"] for one in again} == {"lost"}
+    assert not unnamed(receiver)
 
     # Of a patient nothing leaves, not even in an error.
     broken = [span for span in spans if span.attributes.get("error.type") == "ValueError"]

@@ -26,8 +26,9 @@ class Figure:
 class Drawing:
     """Units are those of the viewBox: the page scales it. Whatever text comes in is escaped here."""
 
-    def __init__(self, height: float, label: str) -> None:
+    def __init__(self, height: float, label: str, width: float = WIDTH) -> None:
         self.height = height
+        self.width = width
         self.label = label
         self._parts: list[str] = []
 
@@ -64,7 +65,7 @@ class Drawing:
         )
 
     def markup(self) -> str:
-        head = f'<svg viewBox="0 0 {WIDTH:g} {self.height:.0f}" role="img" aria-label="{escape(self.label)}">'
+        head = f'<svg viewBox="0 0 {self.width:g} {self.height:.0f}" role="img" aria-label="{escape(self.label)}">'
         return head + "".join(self._parts) + "</svg>"
 
 
