@@ -1,4 +1,4 @@
-"""The chart: what it makes is restricted, closed and complete; what is misspelt or missing is refused with a sentence."""
+"""The chart: what it makes is restricted, closed and complete; what is misspelt or missing is refused."""
 
 import json
 import subprocess
@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from deploy import nats_users as users
 from shared.bus import Bus
+from shared.bus.connection import Connection
 from shared.contracts.base import AGENTS, SERVICES
 from shared.embedded.nats import free_port, nats_binary, wait_for_nats
 from shared.errors import PermissionDenied
@@ -241,7 +242,7 @@ async def test_a_server_with_these_users_knows_the_services_and_nobody_else(tmp_
     [(_, _, spec)] = [one for one in pods(rendered("no-gpu")) if one[0].startswith("StatefulSet")]
     env = {one["name"]: f"p{number}0word" for number, one in enumerate(spec["containers"][0]["env"])}
     argv = [str(nats_binary()), "--config", str(tmp_path / "nats.conf")]
-    server = subprocess.Popen(argv, env=env, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(argv, env=env, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
     try:
         wait_for_nats(port, server)
 
@@ -256,7 +257,7 @@ async def test_a_server_with_these_users_knows_the_services_and_nobody_else(tmp_
             await bus.prove_fence()
             await bus.close()
         with pytest.raises(PermissionDenied, match="check M3_NATS_USER"):
-            await Bus.connect(settings("scorer", env["M3_PASSWORD_gateway"]), "scorer")
+            await Connection.open(settings("scorer", env["M3_PASSWORD_gateway"]), "scorer", seconds=2.0)
     finally:
         server.kill()
         server.wait()
