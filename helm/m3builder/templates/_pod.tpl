@@ -99,6 +99,10 @@ spec:
         {{- if $one.class }}
         - {name: M3_RUNNER_CLASSES, value: {{ list $one.class | toJson | quote }}}
         - {name: M3_ISOLATION, value: {{ $values.sandbox.isolation }}}
+        - {name: M3_STOP_SECONDS, value: "{{ sub $one.terminationGracePeriodSeconds 15 }}"}
+        {{- if $one.gpu.count }}
+        - {name: M3_MIN_GPUS, value: "1"} # what of a MIG slice is in sight is its card
+        {{- end }}
         {{- end }}
         {{- include "m3.env" $one.env | nindent 8 }}
       ports:
