@@ -6,7 +6,7 @@ ARG BASE=python:3.12-slim-bookworm
 FROM ${BASE} AS build
 WORKDIR /app
 COPY requirements/bootstrap.lock requirements/core.lock requirements/
-RUN python -m venv /opt/build && python -m venv --without-pip /opt/m3builder \
+RUN python3 -m venv /opt/build && python3 -m venv --without-pip /opt/m3builder \
  && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/bootstrap.lock
 ENV VIRTUAL_ENV=/opt/m3builder UV_NO_CACHE=1
 RUN /opt/build/bin/uv pip install --compile-bytecode --require-hashes -r requirements/core.lock

@@ -1,4 +1,4 @@
-"""Dockerfiles and compose files: nobody is root, nothing is writable, a runner reaches bus, store and collector only."""
+"""Dockerfiles and compose files: nobody is root, nothing is writable, runners reach bus, store and collector alone."""
 
 import re
 import shutil
