@@ -12,6 +12,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CHART = REPOSITORY / "helm" / "m3builder"
 EXAMPLES = ("no-gpu", "one-gpu", "hospital")
 HELM = os.environ.get("M3_HELM") or shutil.which("helm")
+KUBECONFORM = shutil.which("kubeconform")
+SCHEMAS = os.environ.get("M3_KUBERNETES_SCHEMAS")
 Manifest = dict[str, Any]
 
 

@@ -17,7 +17,7 @@ from shared.contracts.base import AGENTS, SERVICES
 from shared.embedded.nats import free_port, nats_binary, wait_for_nats
 from shared.errors import PermissionDenied
 from shared.settings import Settings
-from tests.deploy.chart import CHART, EXAMPLES, HELM, REPOSITORY, documents, edges, pods, rendered
+from tests.deploy.chart import CHART, EXAMPLES, HELM, KUBECONFORM, REPOSITORY, SCHEMAS, documents, edges, pods, rendered
 
 needs_helm = pytest.mark.skipif(
     not HELM, reason="helm is missing: `go install helm.sh/helm/v3/cmd/helm@latest`, and M3_HELM names it"
@@ -202,6 +202,42 @@ def test_the_rendered_examples_are_those_of_the_chart(example: str) -> None:
 def test_wrong_values_are_refused_with_what_to_set(example: str, flags: str, told: str) -> None:
     done = helm(example, "--set", flags)
     assert done.returncode != 0 and told in done.stderr, done.stderr or done.stdout[-500:]
+
+
+EVERYTHING = (
+    *(
+        "tls.clientSecret=client",
+        "services.model-trainer.autoscaling.kind=hpa",
+        "services.scorer.autoscaling.kind=keda",
+    ),
+    *("sandbox.isolation=bwrap", "sandbox.seccompProfile=m3.json", "services.runner-build.runtimeClassName=gvisor"),
+    *("languageModel.catalogue.models.own.model=m", "gateway.signingKeySecret=key", "image.pullSecrets={registry}"),
+    *("gateway.storage.existingClaim=claim", "services.scorer.podAnnotations.note=x", "settings.M3_LOG_LEVEL=DEBUG"),
+)
+"""What no example turns on."""
+
+
+@needs_helm
+@pytest.mark.skipif(
+    not (KUBECONFORM and SCHEMAS),
+    reason="kubeconform is missing (`go install github.com/yannh/kubeconform/cmd/kubeconform@latest`), or "
+    "M3_KUBERNETES_SCHEMAS does not name the folder that deploy/kubernetes_schemas.py writes",
+)
+@pytest.mark.parametrize("example", [*EXAMPLES, "everything"])
+def test_manifests_are_valid_for_kubernetes(example: str) -> None:
+    every = [part for one in EVERYTHING for part in ("--set", one)]
+    done = helm("hospital", *every) if example == "everything" else helm(example)
+    assert done.returncode == 0, done.stderr
+    argv = [
+        str(KUBECONFORM),
+        "-strict",
+        "-summary",
+        "-schema-location",
+        f"{SCHEMAS}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json",
+    ]
+    for text, valid in ((done.stdout, True), (done.stdout.replace("enableServiceLinks", "enableServiceLink"), False)):
+        judged = subprocess.run([*argv, "-"], input=text, capture_output=True, text=True, check=False)
+        assert (judged.returncode == 0) == valid, judged.stdout
 
 
 @needs_helm
