@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-all lint format bench lock schemas sbom audit clean
+.PHONY: help setup demo test test-slow test-all lint format bench lock schemas sbom audit chart clean
 
 PY := .venv/bin/python
 
@@ -44,6 +44,10 @@ sbom: setup ## Write the bill of materials (CycloneDX) of the locks to sbom.cdx.
 
 audit: setup ## Compare the locks with advisories in the OSV format: make audit ADVISORIES=FILE, a folder or a zip
 	@$(PY) deploy/audit.py "$(ADVISORIES)"
+
+chart: setup ## Write what follows from the chart and the rights anew: NATS users, rendered examples (wants helm)
+	@$(PY) -m deploy.nats_users
+	@for name in no-gpu one-gpu hospital; do deploy/render.sh $$name > helm/m3builder/examples/rendered/$$name.yaml || exit 1; done
 
 clean: ## Remove caches (state in .m3builder stays)
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache build *.egg-info

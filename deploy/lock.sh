@@ -9,9 +9,14 @@ flags=(--universal --python-version 3.11 --generate-hashes --no-emit-index-url -
 pins=$(mktemp)
 grep -E '^[A-Za-z0-9].*==' requirements/all.lock | sed 's/ \\$//' > "$pins"
 .venv/bin/uv pip compile "${flags[@]}" pyproject.toml -c "$pins" -o requirements/core.lock
-# With the address of PyTorch's CPU package index: the same versions with its CPU build, hashed, too.
+# The image of the tool runner.
+.venv/bin/uv pip compile "${flags[@]}" pyproject.toml --extra ml -c "$pins" -o requirements/runner.lock
+# With the address of PyTorch's CPU package index: the same versions with its CPU build, hashed, too,
+# for a machine and for the runner's image.
 if [ -n "${M3_TORCH_INDEX:-}" ]; then
   .venv/bin/uv pip compile "${flags[@]}" pyproject.toml --extra ml --extra embedded --extra dev -c "$pins" \
     --index "$M3_TORCH_INDEX" --index-strategy unsafe-best-match -o requirements/cpu.lock
+  .venv/bin/uv pip compile "${flags[@]}" pyproject.toml --extra ml -c "$pins" \
+    --index "$M3_TORCH_INDEX" --index-strategy unsafe-best-match -o requirements/runner-cpu.lock
 fi
 rm -f "$pins"

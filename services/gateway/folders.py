@@ -13,10 +13,16 @@ _LOOKED_AT, _OF_ONE = 2000, 50
 
 
 def check(path: str, settings: Settings) -> Path:
-    """The real folder behind `path`, symbolic links followed, below one of the operator's data roots."""
+    """The real folder behind `path`, symbolic links followed, below one of the operator's data roots.
+
+    Of a root that only runners see, as in a cluster, the spelling is checked: a runner looks before it is registered.
+    """
     given = Path(path)
     if not given.is_absolute():
         raise UserError(f"The dataset path {path} is not absolute. Give the whole path, starting with /.")
+    normal = Path(os.path.normpath(path))
+    if any(normal.is_relative_to(root) for root in settings.data_roots if not root.exists()):
+        return normal
     try:
         real = given.resolve(strict=True)
     except PermissionError:

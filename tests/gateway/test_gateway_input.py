@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from services.gateway import folders
 from shared.bus import Bus
+from shared.errors import UserError
 from shared.settings import Settings
 from shared.store import Store
 from tests.models.model_endpoints import Endpoint, playing, serving
@@ -192,3 +194,12 @@ async def test_without_the_bus_every_answer_is_503(settings: Settings, store: St
         server.stop()
         with contextlib.suppress(ConnectionError):
             await lonely.close()
+
+
+def test_of_a_root_that_only_runners_see_the_spelling_is_checked(tmp_path: Path) -> None:
+    """In a cluster the raw data are mounted where the runner is, and not here."""
+    settings = Settings(data_roots=(tmp_path / "elsewhere", tmp_path))
+    assert folders.check(f"{tmp_path}/elsewhere/./chest", settings) == tmp_path / "elsewhere" / "chest"
+    for outside in (f"{tmp_path}/elsewhere/../other", "/elsewhere/chest"):
+        with pytest.raises(UserError, match="does not exist"):
+            folders.check(outside, settings)
