@@ -21,7 +21,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import config as settings
 import data
-import decoder
 import model
 import numpy as np
 import pretrained
@@ -34,7 +33,7 @@ from refusals import report_problems
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import TrainerCallback, set_seed
 from words import plain
-from writing import GREEDY, costs, write_all
+from writing import costs, write_all
 
 from shared.training import callbacks, checkpoints, checks, program, ranks
 from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
@@ -74,14 +73,10 @@ def train(config: Any) -> int:
     device = ranks.join()
 
     # Cases. All are read once, into the cache, by the first process.
-    try:
-        config = data.resolve(config)
-        recipe = [config.preprocess.model_dump(), config.views.most]
-        code = [*needed(HERE / "data.py").files.values()]
-        cache = ArrayCache(Path(config.cache or os.devnull), checkpoints.fingerprint(recipe, code))
-        train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    config = data.resolve(config)
+    recipe, code = [config.preprocess.model_dump(), config.views.most], [*needed(HERE / "data.py").files.values()]
+    cache = ArrayCache(Path(config.cache or os.devnull), checkpoints.fingerprint(recipe, code))
+    train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
     sets, threads = {"train": train_set, "val": val_set}, len(os.sched_getaffinity(0))
     ranks.by_first(lambda: checks.refuse(checks.read_all(rows, lambda row: sets[row["split"]].image(row), threads)))
     augment = train_set.augment
@@ -97,12 +92,8 @@ def train(config: Any) -> int:
     ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {augment}")
 
     # What an earlier attempt at the same training left.
-    folder = [f"{config.model.decoder}/{name}" for name in ("model.safetensors", "tokenizer.json")]
-    inputs = [config.index, config.text.tokenizer, start, *(folder if config.model.decoder else [])]
-    mark = checkpoints.fingerprint(
-        config.model_dump(mode="json", exclude=UNMARKED),
-        [*(Path(name) for name in inputs if name), *checkpoints.code_of(HERE)],
-    )
+    inputs = [Path(config.index), *([start] if start else []), *checkpoints.code_of(HERE)]
+    mark = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED), inputs)
     attempt, checkpoint = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
 
     # Tiers: one case, one batch by heart, a small part. They settle the batch that memory holds, and its time.
@@ -168,7 +159,7 @@ def train(config: Any) -> int:
 
     # What is delivered: reports of all validation cases, the package, then metrics.json, which says that all is done.
     numbers = list(range(len(val_set)))
-    answers = write_all(network, val_set, numbers, config.text.max_tokens, wanted.batch_size, config.generation)
+    answers = write_all(network, val_set, numbers, config.text.max_tokens, wanted.batch_size)
     if ranks.first():
         seconds = time.monotonic() - begin + attempt.seconds
         run = {"epochs": round(epochs, 2), "seconds": seconds, "device": device_name(device)}
@@ -180,8 +171,6 @@ def make_network(config: Any, train_set: data.Cases, start: Path | None = None) 
     """The network to train, its encoder with the weights of the file `start`. Raises ConfigError."""
     try:
         network = model.build(config, train_set.vocabulary, data.telling_words(train_set, config.model.telling))
-        if config.model.decoder:
-            decoder.load_decoder(network.decoder, Path(config.model.decoder))
         if start:
             ranks.say(pretrained.load_into(getattr(network, "encoder", network), start))
     except ValueError as error:
@@ -206,7 +195,7 @@ class ReportTrainer(callbacks.AveragingTrainer):
         found = super().evaluation_loop(dataloader, description, *arguments, **more)
         cases: Any = self.eval_dataset
         drawn = np.unique(np.linspace(0, len(cases) - 1, min(self.judged, len(cases))).round().astype(int)).tolist()
-        answers = write_all(self.model, cases, drawn, self.length, self.args.eval_batch_size, GREEDY)
+        answers = write_all(self.model, cases, drawn, self.length, self.args.eval_batch_size)
         measured = scores([plain(cases.rows[number]["target"]) for number in drawn], answers)
         prefix = more.get("metric_key_prefix", "eval")
         found.metrics.update({f"{prefix}_{name}": value for name, value in measured.items()})
