@@ -30,12 +30,11 @@ import torch
 from deliver import deliver
 from metrics import scores
 from refusals import report_problems
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import TrainerCallback, set_seed
 from words import plain
 from writing import costs, write_all
 
-from shared.training import callbacks, checkpoints, checks, program, ranks
+from shared.training import callbacks, checkpoints, checks, program, ranks, saved
 from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
 from shared.training.cache import ArrayCache
 from shared.training.configfile import UNMARKED, ConfigError
@@ -43,7 +42,6 @@ from shared.training.imports import needed
 from shared.training.launch import launch, wanted_processes
 from shared.training.machine import device_name
 from shared.training.package import described
-from shared.training.saved import Best
 from shared.training.tiers import climb
 
 HERE = Path(__file__).resolve().parent
@@ -119,10 +117,10 @@ def train(config: Any) -> int:
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
     total = steps * wanted.most_epochs
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
-    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
+    average = saved.averaged(network)
 
     # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
-    best = Best(CHECKPOINTS / "best")
+    best = saved.Best(CHECKPOINTS / "best")
     watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt)
     trainer = ReportTrainer(
         model=network,
@@ -136,20 +134,10 @@ def train(config: Any) -> int:
         length=config.text.max_tokens,
         judged=wanted.judged,
     )
-    with budget.listening():
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    epochs = trainer.to_the_end(watch, checkpoint)
     if budget.asked:
         ranks.say("stopped as asked; the same command goes on from the checkpoint")
         return 128 + signal.SIGTERM
-    epochs = float(trainer.state.epoch or 0)
-
-    # The averaged weights are one more candidate; `best` keeps them where they are better.
-    if average.n_averaged:
-        watch.quiet = True
-        network.load_state_dict(average.module.state_dict())
-        ranks.share_buffers(network)
-        trainer.evaluate()
-    ranks.wait()
     if not best.weights.exists():
         raise checks.TrainingFailed(
             "no evaluation was reached, or its loss was not finite\n"
