@@ -65,7 +65,7 @@ class Cases:
 def build(config: Config, split: str) -> Patches:
     """`split` is train (augmented) or val. `auto` in the configuration is settled first."""
     config = resolve(config)
-    rows = [row for row in masks.read_rows(config) if row["split"] == split]
+    rows = [row for row in checks.read_index(config.index) if row["split"] == split]
     return Patches(Cases(config, rows, masks.label_values(config)), config, train=split == "train")
 
 
