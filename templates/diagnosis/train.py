@@ -27,7 +27,7 @@ import pretrained
 import safetensors.torch
 import smoke
 import torch
-from metrics import auc_by_class, class_weights, scores
+from metrics import auc_by_class, class_weights, scores, temperature
 from transformers import set_seed
 
 from shared.training import callbacks, checkpoints, checks, program, ranks, saved
@@ -157,7 +157,8 @@ def train(config: Any) -> int:
     found = trainer.predict(val_set)
     if not ranks.first():
         return 0
-    by_class = auc_by_class(found.predictions, found.label_ids, several)
+    warmth = temperature(found.predictions, found.label_ids, several)
+    logits = found.predictions / warmth
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
     for row in rows:
         counts[row["split"]].update(checks.labels_of(row))
@@ -174,7 +175,7 @@ def train(config: Any) -> int:
         channel_names=("red", "green", "blue") if images.in_colour(how) and how.views == 1 else (),
         counts=counts,
         metric_name=wanted.metric,
-        metrics=scores(found.predictions, found.label_ids, several, patients),
+        metrics=scores(logits, found.label_ids, several, patients),
         model=described(network),
         loss=described(getattr(network, "loss", None)),
         augmentation=repr(augment),
@@ -190,13 +191,14 @@ def train(config: Any) -> int:
         Path("package"),
         predict=HERE / "predict.py",
         save_weights=lambda path: saved.save_weights(network, path),
-        config={"task": facts.task, **kept},
+        config={"task": facts.task, "temperature": warmth, **kept},
         facts=facts,
     )
     more = {
         "best_epoch": best.said["epoch"],
         "attempts": attempt.number,
-        "auc_by_class": dict(zip(train_set.label_names, by_class, strict=True)),
+        "temperature": round(warmth, 3),
+        "auc_by_class": dict(zip(train_set.label_names, auc_by_class(logits, found.label_ids, several), strict=True)),
         "multi_label": several,
         "patients": {"val": len(set(patients))},
     }
