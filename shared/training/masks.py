@@ -21,7 +21,6 @@ from shared.training.configfile import Section
 SIDES = {"left", "right", "l", "r", "lt", "rt", "links", "rechts"}
 
 Row = Mapping[str, Any]
-Rows = list[dict[str, Any]]
 Counts = Mapping[str, Mapping[str, int]]
 """split -> structure -> images that have it."""
 
@@ -54,7 +53,7 @@ def data_root(source: Source) -> Path:
     return Path(source.data_root or os.environ.get("M3_DATA") or ".")
 
 
-def check_rows(source: Source) -> Rows:
+def check_rows(source: Source) -> list[dict[str, Any]]:
     """What can be said without opening an image; if there is anything, the images are opened, too, and all is said.
     Raises DataProblems."""
     rows = checks.read_index(source.index)
@@ -70,16 +69,12 @@ def check_rows(source: Source) -> Rows:
     return rows
 
 
-def image_files(row: Row, root: Path) -> list[Path]:
-    return [root / str(file) for file in row["files"]]
-
-
 def load_case(row: Row, root: Path, values: Mapping[str, int]) -> tuple[Image, np.ndarray]:
     """A case as it is, and its mask as class numbers on the image's axes. Raises BadImage with all problems."""
     problems = []
     image = mask = None
     try:
-        image = load_image(image_files(row, root))
+        image = load_image([root / str(file) for file in row["files"]])
     except BadImage as error:
         problems.append(str(error))
     name = str(row["target"])

@@ -85,7 +85,12 @@ def train(config: Any) -> int:
     # Network and loss.
     set_seed(config.training.seed)
     start = pretrained.file_of(config.model.weights) if config.model.weights else None
-    network = make_network(config, train_set, start)
+    try:
+        network = model.build(config, train_set.vocabulary, data.telling_words(train_set, config.model.telling))
+        if start:
+            ranks.say(pretrained.load_into(getattr(network, "encoder", network), start))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     network.to(device)
     ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {augment}")
 
@@ -153,17 +158,6 @@ def train(config: Any) -> int:
         run = {"epochs": round(epochs, 2), "seconds": seconds, "device": device_name(device)}
         deliver(config, network, sets, answers, run, {"best_epoch": best.said["epoch"], "attempts": attempt.number})
     return 0
-
-
-def make_network(config: Any, train_set: data.Cases, start: Path | None = None) -> torch.nn.Module:
-    """The network to train, its encoder with the weights of the file `start`. Raises ConfigError."""
-    try:
-        network = model.build(config, train_set.vocabulary, data.telling_words(train_set, config.model.telling))
-        if start:
-            ranks.say(pretrained.load_into(getattr(network, "encoder", network), start))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    return network
 
 
 def rate(share: float) -> float:

@@ -46,7 +46,7 @@ class Cases:
 
         Raises BadImage, which names all that is wrong with the case.
         """
-        files = [*masks.image_files(row, self.root), self.root / str(row["target"])]
+        files = [self.root / str(file) for file in (*row["files"], row["target"])]
 
         def make() -> np.ndarray:
             image, labels = self.raw(row)
