@@ -67,7 +67,6 @@ class Kind:
             return {
                 "preprocess": {"input_shape": shape},
                 "model": {"width": 8, "hidden": 32, "layers": 1},
-                "generation": {"beams": 2},
                 "training": {**training, "batch_size": 4},
             }
         if self.engine == "nnunet":

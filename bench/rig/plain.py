@@ -9,6 +9,7 @@ CACHE.
 
 import json
 import os
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,7 @@ def nnunet(cache: Path) -> None:
         os.environ[f"nnUNet_{kind}"] = str(cache / kind)
     os.environ.update(nnUNet_results=str(Path("results").resolve()), nnUNet_n_proc_DA="0", nnUNet_compile="f")
     (plans,) = (cache / "preprocessed").glob("*/nnUNetPlans.json")
+    import numpy as np
     import torch
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
@@ -101,6 +103,11 @@ def nnunet(cache: Path) -> None:
     configuration = "3d_fullres" if "3d_fullres" in read["configurations"] else "2d"
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     ready = nnUNetTrainer({**read, "continue_training": False}, configuration, 0, dataset, device)
+    ready.initialize()
+    # The template's seed: how long drawing a patch takes depends on which transforms it happens to get.
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
     begin()
     ready.run_training()
 

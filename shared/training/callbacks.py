@@ -79,6 +79,18 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
             self.average.load_state_dict(torch.load(kept, map_location="cpu", weights_only=True))
         return super().train(resume_from_checkpoint, **more)
 
+    def to_the_end(self, watch: "Watch", checkpoint: Path | None) -> float:
+        """Train, and measure the averaged weights: one more candidate for the watch. SIGTERM asks to stop. -> epochs"""
+        with watch.budget.listening():
+            self.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        if self.average.n_averaged and not watch.budget.asked:
+            watch.ended = True
+            self.model.load_state_dict(self.average.module.state_dict())
+            ranks.share_buffers(self.model)
+            self.evaluate()
+        ranks.wait()
+        return float(self.state.epoch or 0)
+
 
 class Averaging(TrainerCallback):  # type: ignore[misc]
     """Updates the average after each step; all processes evaluate what the first one saves."""
@@ -100,13 +112,16 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     weights; saves after an epoch, at most once every `save_seconds`; writes a line of progress.jsonl for each training
     log and each evaluation, and a short one on stdout an epoch."""
 
-    def __init__(self, wanted: Any, budget: TimeBudget, best: Best, folder: Path, attempt: Attempt) -> None:
-        """`wanted` is the section `training`; `folder` has the checkpoints."""
+    def __init__(
+        self, wanted: Any, budget: TimeBudget, best: Best, folder: Path, attempt: Attempt, patients: float = math.inf
+    ) -> None:
+        """`wanted` is the section `training`; `folder` has the checkpoints. With so many `patients` to measure on, the
+        best of many evaluations is ahead by chance: by up to two standard errors it is not preferred to the end."""
         self.wanted, self.budget, self.best, self.folder, self.attempt = wanted, budget, best, folder, attempt
-        self.saved = budget.elapsed()
+        self.patients, self.saved = patients, budget.elapsed()
         self.loss: float | None = None
-        self.quiet = False
-        """Evaluations are looked at and not told of: those after the loop."""
+        self.ended = False
+        """What is evaluated are the averaged weights after the loop, of which no progress is told."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.pace = Pace(self.budget, args.num_train_epochs, state.epoch or 0.0)
@@ -142,12 +157,14 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         name = self.wanted.metric
         value, loss = metrics.get(f"eval_{name}"), metrics.get("eval_loss", math.inf)
-        if not self.quiet:
+        if not self.ended:
             paced = self.tell(state, metric=value, metric_name=name)
             shown = "not defined" if value is None or not math.isfinite(value) else f"{value:.3f}"
             before = "-" if self.loss is None else f"{self.loss:.4f}"
             ranks.say(f"epoch {paced['epoch']:.0f}/{paced['epochs']:g} loss {before} {name} {shown}")
-        self.best.consider(getattr(model, "module", model), value, loss, epoch=state.epoch, step=state.global_step)
+        lead = 2 * math.sqrt(max(0.0, value * (1 - value)) / self.patients) if self.ended and value else 0.0
+        seen = getattr(model, "module", model)
+        self.best.consider(seen, value, loss, lead, epoch=state.epoch, step=state.global_step)
         if 0 < self.wanted.patience <= self.best.waited:
             control.should_training_stop = True
 

@@ -1,9 +1,8 @@
-"""Cases with masks, as the index and the label map say: rows, folds by patient, masks as class numbers, what is wrong.
+"""Cases with masks, as the index and the label map say: rows, masks as class numbers, what is wrong.
 
 Class numbers are 1..N in the order of the label map, 0 is background; masks hold the dataset's own values.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from shared.imaging.case import load_image
 from shared.imaging.masks import on_image, read_label_map
@@ -23,16 +21,8 @@ from shared.training.configfile import Section
 SIDES = {"left", "right", "l", "r", "lt", "rt", "links", "rechts"}
 
 Row = Mapping[str, Any]
-Rows = list[dict[str, Any]]
 Counts = Mapping[str, Mapping[str, int]]
 """split -> structure -> images that have it."""
-
-
-class Fold(Section):
-    """Train and val rows divided anew by patient into `count` parts, of which part `number` (from 0) is val."""
-
-    count: int = Field(ge=2)
-    number: int = Field(default=0, ge=0)
 
 
 class Source(Section):
@@ -42,42 +32,8 @@ class Source(Section):
     label_map: str = "label_map.json"
     data_root: str | None = None
     """Folder that the index's files are relative to; null takes $M3_DATA, else the working directory."""
-    fold: Fold | None = None
-    """null: the val part of the index."""
     every_structure: bool = True
     """Whether the data are refused where a structure is in no training mask; else the model card says so."""
-
-
-def read_rows(source: Source) -> Rows:
-    """Rows with `split` as this training takes it. Raises DataProblems."""
-    rows = checks.read_index(source.index)
-    if source.fold is None:
-        return rows
-    checks.refuse(fold_problems(rows, source.fold))
-    return folded(rows, source.fold)
-
-
-def folded(rows: Sequence[dict[str, Any]], fold: Fold) -> Rows:
-    """Patients are dealt to the folds in an order that their names do not tell; test rows stay as they are."""
-    dealt = sorted(patients(rows), key=lambda name: hashlib.sha256(name.encode()).digest())
-    held_out = set(dealt[fold.number :: fold.count])
-    return [
-        row if row["split"] == "test" else {**row, "split": "val" if str(row["patient"]) in held_out else "train"}
-        for row in rows
-    ]
-
-
-def fold_problems(rows: Sequence[Row], fold: Fold) -> list[checks.Problem]:
-    many, problems = len(patients(rows)), []
-    if fold.number >= fold.count:
-        problems.append(checks.Problem("fold", f"number {fold.number} is none of 0 to {fold.count - 1}"))
-    if many < fold.count:
-        problems.append(checks.Problem("fold", f"{many} patients are too few for {fold.count} folds; take fewer folds"))
-    return problems
-
-
-def patients(rows: Sequence[Row]) -> set[str]:
-    return {str(row["patient"]) for row in rows if row["split"] != "test"}
 
 
 def label_values(source: Source) -> dict[str, int]:
@@ -97,10 +53,10 @@ def data_root(source: Source) -> Path:
     return Path(source.data_root or os.environ.get("M3_DATA") or ".")
 
 
-def check_rows(source: Source) -> Rows:
+def check_rows(source: Source) -> list[dict[str, Any]]:
     """What can be said without opening an image; if there is anything, the images are opened, too, and all is said.
     Raises DataProblems."""
-    rows = read_rows(source)
+    rows = checks.read_index(source.index)
     values = label_values(source)
     problems = checks.split_problems(rows, source.index) + checks.value_problems(values)
     problems += [checks.Problem(str(row["sample_id"]), "has no mask (target)") for row in rows if not row["target"]]
@@ -113,16 +69,12 @@ def check_rows(source: Source) -> Rows:
     return rows
 
 
-def image_files(row: Row, root: Path) -> list[Path]:
-    return [root / str(file) for file in row["files"]]
-
-
 def load_case(row: Row, root: Path, values: Mapping[str, int]) -> tuple[Image, np.ndarray]:
     """A case as it is, and its mask as class numbers on the image's axes. Raises BadImage with all problems."""
     problems = []
     image = mask = None
     try:
-        image = load_image(image_files(row, root))
+        image = load_image([root / str(file) for file in row["files"]])
     except BadImage as error:
         problems.append(str(error))
     name = str(row["target"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
+from torch.optim.swa_utils import AveragedModel
 
 from shared.training import ranks
 from shared.training.progress import read_json, write_json
@@ -61,6 +62,19 @@ def save_weights(model: torch.nn.Module, path: Path) -> None:
     safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}, path)
 
 
+def averaged(model: torch.nn.Module) -> AveragedModel:
+    """A running average of weights and buffers over about the last tenth of the steps, at most a thousand of them:
+    `.update_parameters(model)` after each step, `.module` has the average."""
+
+    def mixed(old: list[torch.Tensor], new: list[torch.Tensor], steps: torch.Tensor) -> None:
+        if old[0].is_floating_point():
+            torch._foreach_lerp_(old, new, max(0.001, 9 / (9 + int(steps))))
+        else:
+            torch._foreach_copy_(old, new)
+
+    return AveragedModel(model, multi_avg_fn=mixed, use_buffers=True)
+
+
 class Best:
     """The best weights in `folder`, of earlier attempts, too, and what is said of them, each replaced whole."""
 
@@ -70,13 +84,13 @@ class Best:
         self.waited = 0
         """Evaluations since then."""
 
-    def consider(self, model: torch.nn.Module, metric: float | None, loss: float, **more: Any) -> None:
-        """Keep the weights where they are better than all before; of equal metrics the lower loss. What is not finite
-        was no evaluation."""
+    def consider(self, model: torch.nn.Module, metric: float | None, loss: float, lead: float = 0, **more: Any) -> None:
+        """Keep the weights where they are better than all before, which have to be ahead by `lead` to stay; of equal
+        metrics the lower loss. What is not finite was no evaluation."""
         if metric is None or not math.isfinite(metric) or not math.isfinite(loss):
             return
         self.waited += 1
-        if not self.said or (metric, -loss) > (self.said["metric"], -self.said["loss"]):
+        if not self.said or (metric + lead, -loss) > (self.said["metric"], -self.said["loss"]):
             self.waited, self.said = 0, {"metric": metric, "loss": loss, **more}
             if ranks.first():
                 self.note.parent.mkdir(parents=True, exist_ok=True)

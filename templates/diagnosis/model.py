@@ -14,6 +14,9 @@ from images import whole
 from networks import make_encoder, map_of
 from torch import nn
 
+PLACES = 64
+"""Of a feature map, below which a resnet halves it no more: pictures that small findings are in need as many."""
+
 
 class Classifier(nn.Module):
     """A backbone for each view, the mean over the positions of its feature map, and a linear layer over all views."""
@@ -104,7 +107,7 @@ def make_loss(wanted: Any, several: bool, weights: Sequence[float] | None) -> Lo
 def build(config: Any, classes: int, class_weights: Sequence[float] | None = None) -> nn.Module:
     """The untrained network, by the settled configuration (`multi_label`, `preprocess`, `model`, `loss`)."""
     inputs, *shape = whole(config.preprocess)
-    encoder = make_encoder(config.model, shape, inputs)
+    encoder = make_encoder(config.model, shape, inputs, PLACES)
     channels, _ = map_of(encoder, shape, inputs)
     loss = make_loss(config.loss, bool(config.multi_label), class_weights)
     return Classifier(encoder, channels, classes, config.model.dropout, loss, config.preprocess.views)

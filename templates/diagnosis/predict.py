@@ -26,6 +26,7 @@ class Classifier:
         config = asked.settings
         self.labels: list[str] = asked.labels["names"]
         self.multi_label, self.device, self.how = config.multi_label, asked.device, config.preprocess
+        self.temperature = config.temperature
         self.head = {"task": config.task, "labels": self.labels, "multi_label": self.multi_label}
         network = model.build(config, len(self.labels))
         network.load_state_dict(safetensors.torch.load_file(asked.package / "model.safetensors"))
@@ -45,7 +46,7 @@ class Classifier:
 
         batch = torch.stack(items).to(self.device)
         with torch.inference_mode():
-            logits = self.network(batch)["logits"].double().cpu()
+            logits = self.network(batch)["logits"].double().cpu() / self.temperature
         chances = logits.sigmoid() if self.multi_label else logits.softmax(1)
         return [self.named(row) for row in chances.tolist()]
 

@@ -27,11 +27,10 @@ import pretrained
 import safetensors.torch
 import smoke
 import torch
-from metrics import auc_by_class, class_weights, scores
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from metrics import auc_by_class, class_weights, scores, temperature
 from transformers import set_seed
 
-from shared.training import callbacks, checkpoints, checks, program, ranks
+from shared.training import callbacks, checkpoints, checks, program, ranks, saved
 from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
 from shared.training.cache import ArrayCache
 from shared.training.configfile import UNMARKED, ConfigError
@@ -39,7 +38,6 @@ from shared.training.imports import needed
 from shared.training.launch import launch, wanted_processes
 from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
-from shared.training.saved import Best, save_weights
 from shared.training.tiers import climb
 
 HERE = Path(__file__).resolve().parent
@@ -123,12 +121,12 @@ def train(config: Any) -> int:
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
     total = steps * wanted.most_epochs
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
-    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
+    average = saved.averaged(network)
 
     # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
     patients = [str(row["patient"]) for row in val_set.rows]
-    best = Best(CHECKPOINTS / "best")
-    watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt)
+    best = saved.Best(CHECKPOINTS / "best")
+    watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt, len(set(patients)))
     trainer = ClassifierTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS),
@@ -144,20 +142,10 @@ def train(config: Any) -> int:
         average=average,
         sampler=data.Balanced(hot, wanted.seed) if balanced else None,
     )
-    with budget.listening():
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    epochs = trainer.to_the_end(watch, checkpoint)
     if budget.asked:
         ranks.say("stopped as asked; the same command goes on from the checkpoint")
         return 128 + signal.SIGTERM
-    epochs = float(trainer.state.epoch or 0)
-
-    # The averaged weights are one more candidate; `best` keeps them where they are better.
-    if average.n_averaged:
-        watch.quiet = True
-        network.load_state_dict(average.module.state_dict())
-        ranks.share_buffers(network)
-        trainer.evaluate()
-    ranks.wait()
     if not best.weights.exists():
         raise checks.TrainingFailed(
             f"{wanted.metric} was never defined on the validation part\n"
@@ -169,7 +157,8 @@ def train(config: Any) -> int:
     found = trainer.predict(val_set)
     if not ranks.first():
         return 0
-    by_class = auc_by_class(found.predictions, found.label_ids, several)
+    warmth = temperature(found.predictions, found.label_ids, several)
+    logits = found.predictions / warmth
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
     for row in rows:
         counts[row["split"]].update(checks.labels_of(row))
@@ -186,7 +175,7 @@ def train(config: Any) -> int:
         channel_names=("red", "green", "blue") if images.in_colour(how) and how.views == 1 else (),
         counts=counts,
         metric_name=wanted.metric,
-        metrics=scores(found.predictions, found.label_ids, several, patients),
+        metrics=scores(logits, found.label_ids, several, patients),
         model=described(network),
         loss=described(getattr(network, "loss", None)),
         augmentation=repr(augment),
@@ -201,14 +190,15 @@ def train(config: Any) -> int:
     write_package(
         Path("package"),
         predict=HERE / "predict.py",
-        save_weights=lambda path: save_weights(network, path),
-        config={"task": facts.task, **kept},
+        save_weights=lambda path: saved.save_weights(network, path),
+        config={"task": facts.task, "temperature": warmth, **kept},
         facts=facts,
     )
     more = {
         "best_epoch": best.said["epoch"],
         "attempts": attempt.number,
-        "auc_by_class": dict(zip(train_set.label_names, by_class, strict=True)),
+        "temperature": round(warmth, 3),
+        "auc_by_class": dict(zip(train_set.label_names, auc_by_class(logits, found.label_ids, several), strict=True)),
         "multi_label": several,
         "patients": {"val": len(set(patients))},
     }

@@ -21,32 +21,11 @@ class Views(Section):
     have, at most four."""
 
 
-class Special(Section):
-    """Token numbers of the tokenizer."""
-
-    begin: int
-    end: int
-    pad: int
-    unknown: int
-
-
 class Text(Section):
-    kind: Literal["bpe", "word"] = "bpe"
-    """bpe: rare words fall into pieces, none is unknown."""
     vocabulary: int = Field(default=4000, ge=16)
-    """Upper bound of what is learned from the training reports; bpe always has the 256 bytes besides."""
-    tokenizer: str | None = None
-    """A tokenizer.json or a folder with one, in place of learning it."""
+    """Upper bound of what is learned from the training reports, besides the 256 bytes: rare words fall into pieces."""
     max_tokens: int | Literal["auto"] = Field(default="auto")
     """Longer training reports are cut, and no longer one is written. auto: 95th percentile of the training reports."""
-    special: Special | Literal["auto"] = "auto"
-    """Token numbers of begin, end, padding and unknown; auto finds them by their names."""
-
-
-class Generation(Section):
-    beams: int = Field(default=1, ge=1, le=16)
-    """1 is greedy, which kept closer to the images wherever it was compared: with more beams the likeliest text wins,
-    and that is the one that suits most cases. While training goes on, validation reports are written greedily."""
 
 
 class Model(sections.Backbone):
@@ -62,9 +41,6 @@ class Model(sections.Backbone):
     """These four are of the decoder, a GPT-2 with cross-attention to the visual tokens."""
     telling: int = 256
     """Words that the images are asked for directly beside the text: those that tell reports apart."""
-    decoder: str | None = None
-    """Folder with config.json and model.safetensors of a GPT-2 to start from. It settles hidden, layers, heads and
-    positions; its tokenizer.json is taken unless text.tokenizer names another. Its cross-attention is learned anew."""
 
 
 class Loss(Section):
@@ -108,7 +84,6 @@ class Config(Section):
     text: Text = Text()
     model: Model = Model()
     loss: Loss = Loss()
-    generation: Generation = Generation()
     augmentation: Augmentation = Augmentation()
     training: Training = Training()
 

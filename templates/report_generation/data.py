@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import augment
-import decoder
 import images
 import numpy as np
 import torch
 from images import Row, data_root, rows_of
 from words import Words, learn
-from words import load as load_words
 
 from shared.imaging.inputs import views_of
 from shared.imaging.volume import BadImage, Image
@@ -68,17 +66,14 @@ class Cases(torch.utils.data.Dataset):
 
 
 def build(config: Any, split: str, cache: Any = None) -> Cases:
-    """`split` is train or val. `auto` in the configuration is settled first. Raises ValueError."""
+    """`split` is train or val. `auto` in the configuration is settled first."""
     config = resolve(config)
     rows = rows_of(config)
     return Cases(config, [row for row in rows if row["split"] == split], make_words(config, rows), cache)
 
 
 def resolve(config: Any) -> Any:
-    """Replace every `auto` by what training rows and up to 24 of their images show. A second call changes nothing.
-
-    Raises ValueError.
-    """
+    """Replace every `auto` by what training rows and up to 24 of their images show. A second call changes nothing."""
     rows = rows_of(config)
     training = [row for row in rows if row["split"] == "train"]
     views = config.views
@@ -88,34 +83,19 @@ def resolve(config: Any) -> Any:
     how = images.settle(config.preprocess, glimpses(config, training))
     sided = any(re.search(r"\b(left|right)", str(row["target"]), re.IGNORECASE) for row in training)
     augmented = augment.settle(config.augmentation, how, sided)
-    text, model = settle_text(config, rows)
-    update = {"preprocess": how, "views": views, "augmentation": augmented, "text": text, "model": model}
+    length = config.text.max_tokens
+    if length == "auto":
+        words = make_words(config, rows)
+        length = math.ceil(float(np.percentile([len(words.encode(row["target"])) + 1 for row in training], 95)))
+    # A report that ends with its length is asked for past it once more.
+    text = config.text.model_copy(update={"max_tokens": max(2, min(length, config.model.positions - 1))})
+    update = {"preprocess": how, "views": views, "augmentation": augmented, "text": text}
     return config.model_copy(update=update)
 
 
-def settle_text(config: Any, rows: Sequence[Row]) -> tuple[Any, Any]:
-    """The sections `text` and `model`: length of a report, special tokens, and sizes of a decoder that is given."""
-    text, model = config.text, config.model
-    if "auto" not in (text.max_tokens, text.special):
-        return text, model
-    if model.decoder:
-        model = model.model_copy(update=decoder.sizes_of(Path(model.decoder)))
-    words = make_words(config, rows)
-    lengths = [len(words.encode(row["target"])) + 1 for row in rows if row["split"] == "train"]
-    length = math.ceil(float(np.percentile(lengths, 95))) if text.max_tokens == "auto" else text.max_tokens
-    # A report that ends with its length is asked for past it once more.
-    length = max(2, min(length, model.positions - 1))
-    special = {"begin": words.begin, "end": words.end, "pad": words.pad, "unknown": words.unknown}
-    kind = type(text)
-    return kind.model_validate({**text.model_dump(), "max_tokens": length, "special": special}), model
-
-
 def make_words(config: Any, rows: Sequence[Row]) -> Words:
-    """Learned from the training reports, the same each time; or the ones that the configuration names."""
-    if path := config.text.tokenizer or config.model.decoder:
-        return load_words(Path(path))
-    texts = [row["target"] for row in rows if row["split"] == "train"]
-    return learn(texts, config.text.kind, config.text.vocabulary)
+    """Learned from the training reports, the same each time."""
+    return learn([row["target"] for row in rows if row["split"] == "train"], config.text.vocabulary)
 
 
 def telling_words(cases: Cases, most: int) -> list[int]:

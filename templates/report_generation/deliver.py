@@ -68,8 +68,8 @@ def deliver(
         ),
         **run,
     )
-    kept = config.model_dump(mode="json", include={"preprocess", "views", "text", "model", "loss", "generation"})
-    kept["model"] |= {"weights": None, "decoder": None}
+    kept = config.model_dump(mode="json", include={"preprocess", "views", "text", "model", "loss"})
+    kept["model"]["weights"] = None
     tokenizer = Path("checkpoints/tokenizer.json")
     write_text(tokenizer, data.words.text)
     write_package(

@@ -15,18 +15,17 @@ from decoder import make_decoder
 from images import whole
 from networks import make_encoder, map_of
 from torch import nn
-from words import IGNORED
+from words import BEGIN, IGNORED, PAD, UNKNOWN
 
 
 class ReportModel(nn.Module):
     """An encoder of each view, a head that says which telling words come, and a decoder that sees both."""
 
-    def __init__(self, wanted: Any, loss: Any, special: Any, shape: Sequence[int], views: int, vocabulary: int) -> None:
+    def __init__(self, wanted: Any, loss: Any, shape: Sequence[int], views: int, vocabulary: int) -> None:
         """`wanted` and `loss` are the sections of the configuration, `shape` is (C, D, H, W) or (C, H, W) of a view."""
         super().__init__()
         self.loss = ReportLoss(loss.words)
         self.word_dropout = loss.word_dropout
-        self.special = special
         self.vocabulary = vocabulary
         self.inputs, *shape = shape
         self.encoder = make_encoder(wanted, shape, self.inputs, wanted.tokens)
@@ -43,15 +42,15 @@ class ReportModel(nn.Module):
             nn.Linear(2 * wanted.hidden, wanted.telling),
         )
         self.hint = nn.Sequential(nn.Linear(wanted.telling, wanted.hidden), nn.LayerNorm(wanted.hidden))
-        self.decoder = make_decoder(wanted, special, vocabulary)
+        self.decoder = make_decoder(wanted, vocabulary)
 
     def forward(self, image: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
         memory, mask, found = self.look(image)
-        before = torch.full_like(labels, self.special.begin)
-        before[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.special.pad)
+        before = torch.full_like(labels, BEGIN)
+        before[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, PAD)
         if self.training and self.word_dropout:
             hidden = torch.rand(before.shape, device=before.device) < self.word_dropout
-            before[:, 1:] = before[:, 1:].masked_fill(hidden[:, 1:], self.special.unknown)
+            before[:, 1:] = before[:, 1:].masked_fill(hidden[:, 1:], UNKNOWN)
         # Nothing is masked: what stands past the end is seen by nothing before it, and has no loss.
         answer = self.decoder(
             input_ids=before, encoder_hidden_states=memory, encoder_attention_mask=mask, use_cache=False
@@ -92,21 +91,20 @@ class ReportModel(nn.Module):
         return held[:, self.telling.clamp(min=0)]
 
     @torch.inference_mode()
-    def write(self, image: torch.Tensor, length: int, beams: int = 1) -> list[list[int]]:
-        """Token numbers of one report a case, 1 to `length`; greedy with one beam, never drawn by chance."""
+    def write(self, image: torch.Tensor, length: int) -> list[list[int]]:
+        """Token numbers of one report a case, 1 to `length`, greedy: with more beams the likeliest text wins, which is
+        the one that suits most cases, and that kept less close to the images wherever it was compared."""
         memory, mask, _ = self.look(image)
-        begin = torch.full((len(image), 1), self.special.begin, device=image.device)
+        begin = torch.full((len(image), 1), BEGIN, device=image.device)
         found = self.decoder.generate(
             input_ids=begin,
             attention_mask=torch.ones_like(begin),
             encoder_hidden_states=memory,
             encoder_attention_mask=mask,
-            pad_token_id=self.special.pad,
+            pad_token_id=PAD,
             min_new_tokens=1,
             max_new_tokens=length,
-            num_beams=beams,
             do_sample=False,
-            early_stopping=beams > 1,
         )
         return found[:, 1:].tolist()
 
@@ -133,13 +131,12 @@ class ReportLoss(nn.Module):
 
 
 def build(config: Any, vocabulary: int, telling: Sequence[int] = ()) -> ReportModel:
-    """The untrained network, by the settled configuration (`preprocess`, `views`, `text.special`, `model`, `loss`).
+    """The untrained network, by the settled configuration (`preprocess`, `views`, `model`, `loss`).
 
     `telling` are token numbers, the most telling first; a package has them in its weights.
     """
     wanted = config.model
-    shape = whole(config.preprocess)
-    model = ReportModel(wanted, config.loss, config.text.special, shape, config.views.most, vocabulary)
+    model = ReportModel(wanted, config.loss, whole(config.preprocess), config.views.most, vocabulary)
     kept = torch.tensor(list(telling)[: wanted.telling], dtype=torch.long)
     model.telling[: len(kept)] = kept
     return model

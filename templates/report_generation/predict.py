@@ -32,7 +32,7 @@ class Reporter:
         config = asked.settings
         self.head = {"task": config.task}
         self.device, self.how, self.most = asked.device, config.preprocess, config.views.most
-        self.length, self.generation = config.text.max_tokens, asked.config["generation"]
+        self.length = config.text.max_tokens
         self.words = words.load(asked.package / "tokenizer.json")
         network = model.build(config, len(self.words))
         network.load_state_dict(safetensors.torch.load_file(asked.package / "model.safetensors"))
@@ -51,7 +51,7 @@ class Reporter:
         import torch
 
         batch = torch.stack(items).to(self.device)
-        written = self.network.write(batch, self.length, **self.generation)
+        written = self.network.write(batch, self.length)
         return [{"report": self.words.decode(line)} for line in written]
 
 

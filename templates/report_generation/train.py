@@ -21,7 +21,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import config as settings
 import data
-import decoder
 import model
 import numpy as np
 import pretrained
@@ -31,12 +30,11 @@ import torch
 from deliver import deliver
 from metrics import scores
 from refusals import report_problems
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import TrainerCallback, set_seed
 from words import plain
-from writing import GREEDY, costs, write_all
+from writing import costs, write_all
 
-from shared.training import callbacks, checkpoints, checks, program, ranks
+from shared.training import callbacks, checkpoints, checks, program, ranks, saved
 from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
 from shared.training.cache import ArrayCache
 from shared.training.configfile import UNMARKED, ConfigError
@@ -44,7 +42,6 @@ from shared.training.imports import needed
 from shared.training.launch import launch, wanted_processes
 from shared.training.machine import device_name
 from shared.training.package import described
-from shared.training.saved import Best
 from shared.training.tiers import climb
 
 HERE = Path(__file__).resolve().parent
@@ -74,14 +71,10 @@ def train(config: Any) -> int:
     device = ranks.join()
 
     # Cases. All are read once, into the cache, by the first process.
-    try:
-        config = data.resolve(config)
-        recipe = [config.preprocess.model_dump(), config.views.most]
-        code = [*needed(HERE / "data.py").files.values()]
-        cache = ArrayCache(Path(config.cache or os.devnull), checkpoints.fingerprint(recipe, code))
-        train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    config = data.resolve(config)
+    recipe, code = [config.preprocess.model_dump(), config.views.most], [*needed(HERE / "data.py").files.values()]
+    cache = ArrayCache(Path(config.cache or os.devnull), checkpoints.fingerprint(recipe, code))
+    train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
     sets, threads = {"train": train_set, "val": val_set}, len(os.sched_getaffinity(0))
     ranks.by_first(lambda: checks.refuse(checks.read_all(rows, lambda row: sets[row["split"]].image(row), threads)))
     augment = train_set.augment
@@ -92,17 +85,18 @@ def train(config: Any) -> int:
     # Network and loss.
     set_seed(config.training.seed)
     start = pretrained.file_of(config.model.weights) if config.model.weights else None
-    network = make_network(config, train_set, start)
+    try:
+        network = model.build(config, train_set.vocabulary, data.telling_words(train_set, config.model.telling))
+        if start:
+            ranks.say(pretrained.load_into(getattr(network, "encoder", network), start))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     network.to(device)
     ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {augment}")
 
     # What an earlier attempt at the same training left.
-    folder = [f"{config.model.decoder}/{name}" for name in ("model.safetensors", "tokenizer.json")]
-    inputs = [config.index, config.text.tokenizer, start, *(folder if config.model.decoder else [])]
-    mark = checkpoints.fingerprint(
-        config.model_dump(mode="json", exclude=UNMARKED),
-        [*(Path(name) for name in inputs if name), *checkpoints.code_of(HERE)],
-    )
+    inputs = [Path(config.index), *([start] if start else []), *checkpoints.code_of(HERE)]
+    mark = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED), inputs)
     attempt, checkpoint = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
 
     # Tiers: one case, one batch by heart, a small part. They settle the batch that memory holds, and its time.
@@ -128,10 +122,10 @@ def train(config: Any) -> int:
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
     total = steps * wanted.most_epochs
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
-    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
+    average = saved.averaged(network)
 
     # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
-    best = Best(CHECKPOINTS / "best")
+    best = saved.Best(CHECKPOINTS / "best")
     watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt)
     trainer = ReportTrainer(
         model=network,
@@ -145,20 +139,10 @@ def train(config: Any) -> int:
         length=config.text.max_tokens,
         judged=wanted.judged,
     )
-    with budget.listening():
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    epochs = trainer.to_the_end(watch, checkpoint)
     if budget.asked:
         ranks.say("stopped as asked; the same command goes on from the checkpoint")
         return 128 + signal.SIGTERM
-    epochs = float(trainer.state.epoch or 0)
-
-    # The averaged weights are one more candidate; `best` keeps them where they are better.
-    if average.n_averaged:
-        watch.quiet = True
-        network.load_state_dict(average.module.state_dict())
-        ranks.share_buffers(network)
-        trainer.evaluate()
-    ranks.wait()
     if not best.weights.exists():
         raise checks.TrainingFailed(
             "no evaluation was reached, or its loss was not finite\n"
@@ -168,25 +152,12 @@ def train(config: Any) -> int:
 
     # What is delivered: reports of all validation cases, the package, then metrics.json, which says that all is done.
     numbers = list(range(len(val_set)))
-    answers = write_all(network, val_set, numbers, config.text.max_tokens, wanted.batch_size, config.generation)
+    answers = write_all(network, val_set, numbers, config.text.max_tokens, wanted.batch_size)
     if ranks.first():
         seconds = time.monotonic() - begin + attempt.seconds
         run = {"epochs": round(epochs, 2), "seconds": seconds, "device": device_name(device)}
         deliver(config, network, sets, answers, run, {"best_epoch": best.said["epoch"], "attempts": attempt.number})
     return 0
-
-
-def make_network(config: Any, train_set: data.Cases, start: Path | None = None) -> torch.nn.Module:
-    """The network to train, its encoder with the weights of the file `start`. Raises ConfigError."""
-    try:
-        network = model.build(config, train_set.vocabulary, data.telling_words(train_set, config.model.telling))
-        if config.model.decoder:
-            decoder.load_decoder(network.decoder, Path(config.model.decoder))
-        if start:
-            ranks.say(pretrained.load_into(getattr(network, "encoder", network), start))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    return network
 
 
 def rate(share: float) -> float:
@@ -206,7 +177,7 @@ class ReportTrainer(callbacks.AveragingTrainer):
         found = super().evaluation_loop(dataloader, description, *arguments, **more)
         cases: Any = self.eval_dataset
         drawn = np.unique(np.linspace(0, len(cases) - 1, min(self.judged, len(cases))).round().astype(int)).tolist()
-        answers = write_all(self.model, cases, drawn, self.length, self.args.eval_batch_size, GREEDY)
+        answers = write_all(self.model, cases, drawn, self.length, self.args.eval_batch_size)
         measured = scores([plain(cases.rows[number]["target"]) for number in drawn], answers)
         prefix = more.get("metric_key_prefix", "eval")
         found.metrics.update({f"{prefix}_{name}": value for name, value in measured.items()})

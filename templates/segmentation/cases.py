@@ -46,7 +46,7 @@ class Cases:
 
         Raises BadImage, which names all that is wrong with the case.
         """
-        files = [*masks.image_files(row, self.root), self.root / str(row["target"])]
+        files = [self.root / str(file) for file in (*row["files"], row["target"])]
 
         def make() -> np.ndarray:
             image, labels = self.raw(row)
@@ -65,7 +65,7 @@ class Cases:
 def build(config: Config, split: str) -> Patches:
     """`split` is train (augmented) or val. `auto` in the configuration is settled first."""
     config = resolve(config)
-    rows = [row for row in masks.read_rows(config) if row["split"] == split]
+    rows = [row for row in checks.read_index(config.index) if row["split"] == split]
     return Patches(Cases(config, rows, masks.label_values(config)), config, train=split == "train")
 
 

@@ -15,7 +15,7 @@ from shared.imaging.case import load_image
 from shared.imaging.masks import on_image, read_label_map
 from shared.imaging.units import looks_like_hu
 from shared.imaging.volume import BadImage, size_dhw, spacing_dhw
-from shared.training import masks
+from shared.training import checks, masks
 from shared.training.checks import DataProblems, Problem, read_all
 
 LOOKED_AT = 16
@@ -45,7 +45,7 @@ def resolve(config: Config) -> Config:
     settled = "auto" not in (how.dimensions, how.spacing, how.patch_size, how.intensity) and how.channels
     if settled and (how.intensity != "ct" or how.window):
         return config
-    rows = [row for row in masks.read_rows(config) if row["split"] == "train"]
+    rows = [row for row in checks.read_index(config.index) if row["split"] == "train"]
     found = settle(how, config.model, rows, masks.data_root(config), masks.label_values(config))
     return config.model_copy(update={"preprocess": found})
 

@@ -6,7 +6,6 @@ configuration, data and code goes on from the newest intact checkpoint. Exit cod
 configuration or data are wrong (all problems are listed), 143 stopped by SIGTERM with a checkpoint saved.
 """
 
-import copy
 import math
 import os
 import signal
@@ -132,7 +131,7 @@ def loop(
     deep = [weight for weight in model.parameters() if weight.ndim >= 2]
     groups = [{"params": deep, "weight_decay": wanted.weight_decay}, {"params": flat, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
-    averaged = copy.deepcopy(model)
+    averaged = saved.averaged(model)
     step = first = 0
     torch.manual_seed(wanted.seed + ranks.number())  # each process draws patches of its own
     if newest is not None:
@@ -175,7 +174,7 @@ def loop(
             optimizer.step()
             optimizer.zero_grad()
             step += 1
-            average(averaged, model, step)
+            averaged.update_parameters(model)
             if budget.agree():
                 save(epoch)
                 return None
@@ -208,7 +207,7 @@ def loop(
             break
 
     # The last and the averaged weights are delivered where they are better than the best that were seen on the way.
-    for name, weights in {"last": model, "averaged": averaged}.items():
+    for name, weights in {"last": model, "averaged": averaged.module}.items():
         if judge.affords(2):
             judge.consider(weights, name, made, step)
     model.load_state_dict(judge.chosen())
@@ -219,14 +218,6 @@ def rate(share: float) -> float:
     """Of the learning rate: linear warm-up over a tenth, then a cosine to zero. `share` is of steps or of time,
     whichever is further along, so that a training that runs out of time ends annealed too."""
     return max(0.02, share / 0.1) if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (min(share, 1) - 0.1) / 0.9)) + 1e-3
-
-
-@torch.no_grad()
-def average(averaged: torch.nn.Module, model: torch.nn.Module, step: int) -> None:
-    """An exponential average whose span grows with the training."""
-    share = max(0.001, 9 / (9 + step))
-    for old, new in zip(averaged.state_dict().values(), model.state_dict().values(), strict=True):
-        old.lerp_(new, share) if old.is_floating_point() else old.copy_(new)
 
 
 if __name__ == "__main__":

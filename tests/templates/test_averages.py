@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import TrainerCallback, set_seed
 
-from shared.training import callbacks
+from shared.training import callbacks, saved
 from shared.training.checkpoints import pick_checkpoint
 from shared.training.configfile import Training
 
@@ -39,7 +38,7 @@ def averaged(folder: Path, stop: int, resume: Path | None = None) -> tuple[dict[
     set_seed(0)
     model, generator = Line(), torch.Generator().manual_seed(0)
     items = [{"image": torch.randn(4, generator=generator), "labels": torch.tensor(n % 2)} for n in range(16)]
-    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)
+    average = saved.averaged(model)
     trainer = callbacks.AveragingTrainer(
         model=model,
         args=callbacks.arguments(Training(epochs=3, batch_size=4), torch.device("cpu"), folder, eval_strategy="no"),

@@ -228,3 +228,13 @@ def test_labels_without_both_sides_are_left_out_of_the_mean():
     found = ours.metrics.scores(logits, labels, True)
     assert found["auc_macro"] == 1 and found["balanced_accuracy"] == pytest.approx((1 + 0.75) / 2)
     assert ours.metrics.scores(logits[:1], labels[:1], True)["auc_macro"] is None
+
+
+def test_a_temperature_makes_chances_as_sure_as_they_are_right():
+    generator = np.random.default_rng(0)
+    logits = generator.normal(0, 1, (500, 3))
+    labels = np.array([generator.choice(3, p=chances) for chances in ours.metrics.probabilities(logits, False)])
+    several = (generator.random((500, 3)) < ours.metrics.probabilities(logits, True)).astype(int)
+    for truth, many in (labels, False), (several, True):
+        assert ours.metrics.temperature(4 * logits, truth, many) == pytest.approx(4, rel=0.15)
+        assert ours.metrics.temperature(0.3 * logits, truth, many) == pytest.approx(1, abs=1e-3), "never surer"

@@ -131,7 +131,10 @@ def test_another_optimiser_mixup_and_a_slower_average(organs: SegBench) -> None:
             "optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)",
             "optimizer = torch.optim.SGD(groups, lr=wanted.learning_rate, momentum=0.95, nesterov=True)",
         ),
-        ("share = max(0.001, 9 / (9 + step))", "share = max(0.05, 1 / (1 + step))"),
+        (
+            "saved.averaged(model)",
+            "torch.optim.swa_utils.AveragedModel(model, avg_fn=torch.optim.swa_utils.get_ema_avg_fn(0.95))",
+        ),
         (
             "            with accelerator.autocast():\n",
             '            batch["image"] = 0.9 * batch["image"] + 0.1 * batch["image"].flip(-1)\n'

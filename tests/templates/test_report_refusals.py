@@ -83,6 +83,6 @@ def test_every_unusable_image_is_listed(bench):
 
 def test_unknown_and_wrong_keys_are_named(bench):
     path = bench.workspace / "config.yaml"
-    text = path.read_text().replace("  width: 16", "  widht: 16").replace("  beams: 1", "  beams: 0")
+    text = path.read_text().replace("  width: 16", "  widht: 16").replace("  vocabulary: 4000", "  vocabulary: 0")
     path.write_text(text + "extra: 1\n")
-    refused(bench, "unknown key model.widht", "generation.beams", "unknown key extra")
+    refused(bench, "unknown key model.widht", "text.vocabulary", "unknown key extra")

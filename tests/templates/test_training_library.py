@@ -2,13 +2,16 @@
 
 import dataclasses
 import json
+import math
 import time
+from types import SimpleNamespace
 
 import pytest
 import safetensors.torch
 import torch
+from transformers import TrainerControl, TrainerState
 
-from shared.training import checkpoints
+from shared.training import callbacks, checkpoints, saved
 from shared.training.budget import TimeBudget
 from shared.training.checks import label_problems, split_problems
 from shared.training.exported.package_cli import damage
@@ -100,6 +103,28 @@ def test_a_training_progresses_with_steps_or_time_whichever_is_further():
     assert late.progressed(10, 100) > 0.98 and late.remaining() < 1.1
     resumed = TimeBudget(100, time.monotonic(), spent=95)
     assert 9 < resumed.remaining() <= 10
+
+
+@pytest.mark.parametrize(("patients", "delivered"), [(25, "the end"), (math.inf, "an evaluation")])
+def test_the_end_is_preferred_to_an_evaluation_that_was_ahead_by_chance(tmp_path, monkeypatch, patients, delivered):
+    """0.8 of 25 patients has a standard error of 0.08: an evaluation with 0.9 says nothing against it."""
+    monkeypatch.chdir(tmp_path)
+    best, budget = saved.Best(tmp_path / "best"), TimeBudget(None, time.monotonic())
+    wanted = modules("diagnosis", "config").config.Training()
+    watch = callbacks.Watch(wanted, budget, best, tmp_path, checkpoints.Attempt(1, 0.0), patients)
+    state, control = TrainerState(epoch=1.0, global_step=10), TrainerControl()
+    watch.on_train_begin(SimpleNamespace(num_train_epochs=2), state, control)
+    layer = torch.nn.Linear(1, 1, bias=False)
+
+    def evaluated(weight, value):
+        layer.weight.data.fill_(weight)
+        watch.on_evaluate(None, state, control, {"eval_auc_macro": value, "eval_loss": 1.0}, model=layer)
+        return safetensors.torch.load_file(best.weights)["weight"].item()
+
+    assert [evaluated(1, 0.7), evaluated(2, 0.9), evaluated(3, 0.8)] == [1, 2, 2], "while it trains, the best is kept"
+    watch.ended = True
+    assert evaluated(4, 0.8) == {"the end": 4, "an evaluation": 2}[delivered]
+    assert evaluated(5, 0.1) != 5, "but what has gone wrong is not delivered"
 
 
 @pytest.mark.parametrize("template", ["diagnosis", "report_generation"])
