@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 from pydantic import Field, TypeAdapter
 
 from shared.bus.connection import Connection
-from shared.bus.consume import RETRY_DELAYS, Consumer, Delivery, Policy, Unreadable
+from shared.bus.consume import RETRY_DELAYS, STOP_SECONDS, Consumer, Delivery, Policy, Unreadable
 from shared.bus.kv import kv_create, kv_get
 from shared.bus.log import RunLog
 from shared.bus.streams import TOOLS, results_bucket, tool_subject
@@ -94,10 +94,12 @@ class Tools(RunLog):
         concurrency: int,
         stop: asyncio.Event,
         *,
-        once: bool = False,
+        once: float | None = None,
+        stop_seconds: float = STOP_SECONDS,
         on_dead: Callable[[ToolCall | JobSpec, BaseException], Awaitable[None]] | None = None,
     ) -> None:
-        """Carry out calls and jobs of a class until `stop`; with `once` exactly one, or none came for 30 s.
+        """Carry out calls and jobs of a class until `stop`; with `once` one, or none where none comes for so many
+        seconds. A handler that is at work when `stop` is set gets `stop_seconds`, and may raise HandedBack.
 
         `on_call` may run twice for one call after a crash; the first recorded result counts. `on_job(job, attempt)`
         appends JobFinished itself; it is not called for a job that has one. Messages are kept alive while handlers run.
@@ -121,7 +123,7 @@ class Tools(RunLog):
             if on_dead:
                 await on_dead(message.call if isinstance(message, CallMessage) else message.job, error)
 
-        policy = Policy(handle, dead, self.retry_delays, gives_up=tool_class != "train")
+        policy = Policy(handle, dead, self.retry_delays, gives_up=tool_class != "train", stop_seconds=stop_seconds)
         consumer = Consumer(self.connection, TOOLS, tool_class, policy, self.settings.ack_wait_seconds)
         await consumer.run(concurrency, stop, once)
 
