@@ -195,8 +195,9 @@ async def _make(connection: Connection, what: str, replicas: int, ask: Callable[
     try:
         await connection.insist(ask, f"the {what}", 15.0)
     except (APIError, Unavailable) as error:
-        if isinstance(error, APIError) and error.err_code in (_SINGLE, _TOO_FEW):
-            there = "is a single server" if error.err_code == _SINGLE else "has fewer servers that could keep them"
+        code = getattr(error.__cause__ if isinstance(error, Unavailable) else error, "err_code", None)
+        if code in (_SINGLE, _TOO_FEW):
+            there = "is a single server" if code == _SINGLE else "has fewer servers just now"
             raise ServerUnfit(
                 f"NATS at {connection.url} {there}, so it cannot keep {replicas} copies of the {what}: set "
                 "M3_NATS_REPLICAS to as many servers as there are (1 or 3), or M3_NATS_URL to a cluster of three"
