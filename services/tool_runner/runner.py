@@ -27,6 +27,7 @@ from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
 from shared import telemetry
 from shared.bus.consume import STOP_SECONDS
+from shared.contracts.base import AGENTS
 from shared.contracts.erasure import Sweep
 from shared.contracts.flow import stage_of
 from shared.contracts.pictures import RenderCases
@@ -71,6 +72,13 @@ class Runner:
                 return await self._swept(call)
         async with self.working.reading():
             return await self._carried_out(call)
+
+    async def at_home(self, call: ToolCall) -> bool:
+        """Whether this runner has a workspace of the run, or no runner has the one that the call is about."""
+        if call.role not in AGENTS or (self.home / "ws" / call.run_id).is_dir():
+            return True
+        area = area_for(call.role, await self.bus.state(call.run_id))
+        return await self.bus.workspace_head(call.run_id, area) is None
 
     async def _carried_out(self, call: ToolCall) -> ToolResult:
         started = time.monotonic()
@@ -236,7 +244,7 @@ async def run(context: Context, once: float | None = None) -> None:
         count = CONCURRENCY[name] if alone is None else 1
         await context.bus.serve_tools(
             name, on_call, jobs.on_job, count, context.stop,
-            once=alone, stop_seconds=stop_seconds, on_dead=jobs.on_dead,
+            once=alone, stop_seconds=stop_seconds, at_home=runner.at_home, on_dead=jobs.on_dead,
         )  # fmt: skip
         if alone is not None:
             context.stop.set()
