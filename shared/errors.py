@@ -11,6 +11,7 @@ M3Error
 │   └── EndpointAway     that of a language model; the run says that it waits for it
 ├── Conflict             the run moved on since it was folded; fold again
 ├── StaleTranscript      another replica holds this role's work; stop quietly
+├── HandedBack           this process is told to end; another one goes on with the message
 ├── ReplayMismatch       a core did not repeat the turns that are on record
 ├── ServerUnfit          a server lacks something we rely on; the message names it
 └── PermissionDenied     the bus refused a subject to this service
@@ -71,6 +72,10 @@ class Conflict(M3Error):
 
 class StaleTranscript(Conflict):
     """Another replica of the role has written the next turn."""
+
+
+class HandedBack(M3Error):
+    """The process was told to end in the middle of this; what was done so far is stored."""
 
 
 class PlaybookBroken(UserError):

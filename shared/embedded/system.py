@@ -70,22 +70,26 @@ def up(
     data_roots: Sequence[Path] = (),
     tell: Tell = lambda _: None,
     leave_out: Collection[Service] = (),
+    fill: Callable[[Settings], None] | None = None,
 ) -> System:
     """Start what does not run under `settings.home` and wait until all of it is ready. Blocks; no event loop may run.
 
     Services in `leave_out` are not started: somebody else does their part. `data_roots` (else those of the settings,
-    else those of the last time, else <home>/data) are where datasets may lie.
+    else those of the last time, else <home>/data) are where datasets may lie. `fill` gives the servers of a new home
+    their content, in place of empty streams and buckets.
     Raises ServerUnfit with the end of a log when something does not come up; what runs is left running then.
     """
     home = Home(settings.home.absolute())
     with home.locked(tell):
+        if fill and home.recall():
+            raise UserError(f"There is a system in {home.root} already: set M3_HOME to a folder without one.")
         home.make(settings.runner_uid)
         memory = _memory(home, settings, data_roots)
         ours = memory.settings(settings.model_copy(update={"home": home.root}))
         found = {name: processes.load(name, home.run) for name in (*SERVERS, *SERVICES)}
         if _start_servers(home, memory, ours.s3_bucket_prefix, found, tell):
             tell("streams and buckets")
-            _provision(ours)
+            (fill or _provision)(ours)
         _start_services(home, memory, ours, found, tell, [name for name in SERVICES if name not in leave_out])
     return System(home, ours)
 
@@ -99,7 +103,7 @@ def down(home: Home, tell: Tell = lambda _: None) -> None:
         records = {name: processes.load(name, home.run) for name in (*SERVERS, *SERVICES)}
         alive = {name: record for name, record in records.items() if record and record.alive}
         tell(f"stopping {len(alive)} processes")
-        killed = processes.stop(alive[name] for name in SERVICES if name in alive)
+        killed = processes.stop((alive[name] for name in SERVICES if name in alive), Settings().stop_seconds + 5)
         killed += processes.stop([alive["nats"]] if "nats" in alive else [])
         processes.stop([alive["s3"]] if "s3" in alive else [], STOP_SECONDS)
         for name in records:
@@ -185,7 +189,7 @@ def _start_services(
             continue
         if record and record.alive:
             tell(f"{name} runs with other settings; restarting it")
-            processes.stop([record])
+            processes.stop([record], settings.stop_seconds + 5)
         home.ready_file(name).unlink(missing_ok=True)
         started[name] = _start(home, name, argv, inherited(name) | own, record, home.root, mark)
     if not started:
