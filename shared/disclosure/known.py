@@ -4,6 +4,7 @@ import ast
 import builtins
 import keyword
 import re
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +13,8 @@ from pathlib import Path
 from shared.vocabulary.reading import plain, vocabulary
 
 ROOT = Path(__file__).parents[2]
+_ONE_AT_A_TIME = threading.Lock()
+"""Python's parser does not bear two threads."""
 WORD = re.compile(r"[^\W\d_]+")
 CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SENTENCE = re.compile(r"[^\W\d_]+(?: [^\W\d_]+)+")
@@ -62,9 +65,14 @@ class Known:
     """Words, in lower case, that follow each other in a text of ours: with its neighbour such a word passes."""
 
 
-@cache
 def known() -> Known:
-    """Read from the sources that are installed: a second, once a process."""
+    """Read from the sources that are installed: a second or two, once a process."""
+    with _ONE_AT_A_TIME:
+        return _known()
+
+
+@cache
+def _known() -> Known:
     exact: dict[str, set[str]] = {place: set() for place in (*_RESULTS, *_CODE, *_TOLD)}
     told: list[str] = [_PYTHON, " ".join(_PYTHON.split())]
     for place, path in _sources(exact):
