@@ -19,8 +19,8 @@ _NUMBER = re.compile(
 )
 _COMPOUND = re.compile(r"[\w-]+")
 _LINK = re.compile(r"[,.;]?(?: |\n)")
-_LONGEST = 5
-"""Digits of a number that stands by itself and is no sum of money, of voxels or of patients."""
+_LONGEST = 4
+"""Digits of a number in a result that stands by itself; a longer one may be an id. In quotation marks half of them."""
 _LIKELY = 0.5
 """Share of words, beside a word that follows them in our own texts too, that makes a sentence one of ours."""
 
@@ -62,11 +62,12 @@ class Guard:
     def surrogates(self) -> int:
         return len(self._given)
 
-    def hide(self, text: str, raw: bool = True) -> str:
-        """A text of ours or of the data as it may leave."""
+    def hide(self, text: str, raw: bool = True, measured: bool = False) -> str:
+        """A text of ours or of the data as it may leave. `measured`: what stands there as a number was measured by
+        programs of ours, however long it is."""
         pieces = _pieces(text)
         if raw:
-            self._judge(pieces)
+            self._judge(pieces, measured)
         else:
             for one in pieces:
                 one.shown = one.kind not in ("uid", "date") and _plain(one.text) not in self._given
@@ -112,7 +113,7 @@ class Guard:
             text = re.sub(rf"(?<![\w.])(?:{there})(?![\w])", lambda found: told(self._real[found[0]]), text)
         return _COMPOUND.sub(compound, text), hidden
 
-    def _judge(self, pieces: list[_Piece]) -> None:
+    def _judge(self, pieces: list[_Piece], measured: bool) -> None:
         for number, one in enumerate(pieces):
             if one.kind in ("date", "uid"):
                 one.shown = False
@@ -124,7 +125,7 @@ class Guard:
                 one.public = one.text.lower() in self._public
                 one.supported = self._is_supported(pieces, number)
                 one.shown = one.public or one.supported or self._passes(one.text)
-        self._numbers(pieces)
+        self._numbers(pieces, measured)
         self._prose(pieces)
         self._names(pieces)
 
@@ -147,8 +148,8 @@ class Guard:
             for pair in ((_beside(pieces, number, -1), here), (here, _beside(pieces, number, 1)))
         )
 
-    def _numbers(self, pieces: list[_Piece]) -> None:
-        """Digits pass in a number that stands by itself: short, without leading zeros, not in quotation marks."""
+    def _numbers(self, pieces: list[_Piece], measured: bool) -> None:
+        """Digits pass in a number that stands by itself, is short and has no leading zeros."""
         wholes: dict[int, list[int]] = {}
         for at, one in enumerate(pieces):
             if one.of >= 0:
@@ -160,10 +161,10 @@ class Guard:
             before = pieces[places[0] - 1].text[-1:] if places[0] else ""
             after = pieces[places[-1] + 1].text[:1] if places[-1] + 1 < len(pieces) else ""
             integers = re.findall(r"(?<![\d.])\d+", whole)
-            plain = (
-                _NUMBER.fullmatch(whole)
-                and not (before in "\"'" and after == before and before)
-                and not any(len(one) > _LONGEST or (len(one) > 1 and one[0] == "0") for one in integers)
+            quoted = before == after and before in ("'", '"')
+            longest = _LONGEST // 2 if quoted else 99 if measured else _LONGEST
+            plain = _NUMBER.fullmatch(whole) and not any(
+                len(one) > longest or (len(one) > 1 and one[0] == "0") for one in integers
             )
             for at in places:
                 if pieces[at].kind == "digits":

@@ -32,7 +32,7 @@ class Outgoing:
         self._turn = segment[-1].number + 1
         sees = _sees_raw(brief)
         self.guard = Guard(brief.secret, _public(brief), _written(brief), sees, brief.role == "task_manager")
-        self.first = self.guard.hide(opening(brief))
+        self.first = self.guard.hide(opening(brief), measured=True)
         self.rest = [
             self._exchange(one, turn, sees) for one, (turn, _) in zip(exchanges(segment), rounds(segment), strict=True)
         ]
