@@ -10,18 +10,19 @@ from shared.disclosure.known import CAMEL, WORD, known, medical, pairs
 from shared.disclosure.surrogates import DATE, Surrogates
 
 _ESCAPED = r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2}|&\#?\w{1,8};"
-_JOINED = re.compile(rf"(?:\w|{_ESCAPED}|(?<=\w)[./+^\-](?=[\w\\%]))+")
-"""What is written in one: a path, a name with its ending, an identifier, a number."""
+_JOINED = re.compile(rf"\\(?!u[0-9a-fA-F]{{4}}|x[0-9a-fA-F]{{2}})[A-Za-z]|(?P<joined>(?:\w|{_ESCAPED}|(?<=\w)[./+^\-](?=[\w\\%]))+)")
+"""What is written in one: a path, a name with its ending, an identifier, a number. `\\n` and `\\d` are none."""
 _UID = r"(?<![\d.])\d+(?:\.\d+){3,}(?![\d.])"
 _PIECE = re.compile(rf"(?P<date>{DATE.pattern})|(?P<uid>{_UID})|(?P<word>(?:[^\W_]|{_ESCAPED})+)|(?P<gap>.)", re.DOTALL)
 _NUMBER = re.compile(
     r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?:[/x-]\d+(?:\.\d+)?)*(?:mm|cm|ms|[smhkdx]|[kMGT]i?B|th|st|nd|rd|D)?", re.IGNORECASE
 )
 _COMPOUND = re.compile(r"[\w-]+")
-_LINK = re.compile(r"[,.;]?(?: |\n)")
+_LINK = re.compile(r"[,.;]?(?: |\n|\\n)+")
+_AXES = re.compile("(?=.*[RL])(?=.*[AP])(?=.*[SI])[RLAPSI]{3}")
 _LONGEST = 4
 """Digits of a number in a result that stands by itself; a longer one may be an id. In quotation marks half of them."""
-_LIKELY = 0.5
+_LIKELY = 0.66
 """Share of words, beside a word that follows them in our own texts too, that makes a sentence one of ours."""
 
 
@@ -120,7 +121,8 @@ class Guard:
             elif one.kind == "digits":
                 one.shown = False  # until its whole is found to be a number
             elif one.kind == "mixed":
-                one.shown = one.text in self._words.exact or one.text.lower() in self._public | self._said
+                low = one.text.lower()
+                one.shown = one.text in self._words.exact or low in self._public or low in self._said
             elif one.kind == "word":
                 one.public = one.text.lower() in self._public
                 one.supported = self._is_supported(pieces, number)
@@ -131,7 +133,7 @@ class Guard:
 
     def _passes(self, word: str) -> bool:
         low = word.lower()
-        if word in self._common or len(word) == 1 or low in self._said or low in self._terms or word in self._words.exact or medical(word):
+        if _AXES.fullmatch(word) or word in self._common or len(word) == 1 or low in self._said or low in self._terms or word in self._words.exact or medical(word):
             return True
         parts = CAMEL.findall(word)
         return len(parts) > 1 and "".join(parts) == word and all(len(one) > 1 and self._passes(one) for one in parts)
@@ -156,6 +158,10 @@ class Guard:
                 wholes.setdefault(one.of, []).append(at)
         for places in wholes.values():
             whole = "".join(pieces[at].text for at in places)
+            if whole.lower() in self._words.exact:
+                for at in places:
+                    pieces[at].shown = True
+                continue
             if not any(sign.isdecimal() for sign in whole) or any(pieces[at].kind in ("date", "uid") for at in places):
                 continue
             before = pieces[places[0] - 1].text[-1:] if places[0] else ""
@@ -168,7 +174,8 @@ class Guard:
             )
             for at in places:
                 if pieces[at].kind == "digits":
-                    pieces[at].shown = bool(plain) or pieces[at].text in self._public
+                    led = len(pieces[at].text) == 1 and pieces[at - 1].kind == "word" and pieces[at - 1].shown
+                    pieces[at].shown = bool(plain) or led or pieces[at].text in self._public
                 elif plain and pieces[at].kind == "mixed":
                     pieces[at].shown = True
 
@@ -178,17 +185,20 @@ class Guard:
 
         def judge() -> None:
             joined = any(pieces[b - 1].text == " " and b - a == 2 for a, b in zip(run, run[1:], strict=False))
-            ours = sum(pieces[at].supported or self._is_written(pieces, at) for at in run)
-            if len(run) > 2 and joined and ours < _LIKELY * len(run):
+            own = [at for at in run if not pieces[at].public and len(pieces[at].text) > 1]
+            ours = sum(pieces[at].supported or self._is_written(pieces, at) for at in own)
+            if len(run) > 2 and joined and ours < _LIKELY * len(own):
                 for at in run:
-                    if pieces[at].shown and not pieces[at].public:
-                        pieces[at].shown = False
-                        self.counts["prose"] += 1
+                    self.counts["prose"] += pieces[at].shown
+                    pieces[at].shown = False
             run.clear()
 
+        spelled = {one.of for one in pieces if one.of >= 0 and one.kind != "word" and one.text != "-"}
         for at, one in enumerate(pieces):
-            if one.kind == "word":
+            if one.kind == "word" and one.of not in spelled:
                 run.append(at)
+            elif one.text == "-" and one.of not in spelled:
+                continue
             elif one.kind != "gap" or not _LINK.fullmatch(one.text):
                 judge()
         judge()
@@ -252,7 +262,7 @@ class Guard:
 def _pieces(text: str) -> list[_Piece]:
     found: list[_Piece] = []
     end = 0
-    for number, joined in enumerate(_JOINED.finditer(text)):
+    for number, joined in enumerate(one for one in _JOINED.finditer(text) if one["joined"]):
         if joined.start() > end:
             found.append(_Piece(text[end : joined.start()], "gap", -1))
         for piece in _PIECE.finditer(joined[0]):
@@ -277,14 +287,14 @@ def _pieces(text: str) -> list[_Piece]:
 def _plain(text: str) -> str:
     """Without escapes."""
     if "\\" in text:
-        text = re.sub(r"\\[ux]([0-9a-fA-F]{2,4})", lambda found: chr(int(found[1], 16)), text)
+        text = re.sub(r"\\(?:u(.{4})|x(.{2}))", lambda found: chr(int(found[1] or found[2], 16)), text)
     return urllib.parse.unquote(text) if "%" in text else text
 
 
 def _beside(pieces: list[_Piece], number: int, step: int) -> str:
     """The word next to a piece, in lower case; empty where something else stands there."""
     gap, word = number + step, number + 2 * step
-    if 0 <= word < len(pieces) and pieces[word].kind == "word" and pieces[gap].text in (" ", "\n"):
+    if 0 <= word < len(pieces) and pieces[word].kind == "word" and _LINK.fullmatch(pieces[gap].text):
         return pieces[word].text.lower()
     return ""
 

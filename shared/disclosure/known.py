@@ -17,7 +17,7 @@ _ONE_AT_A_TIME = threading.Lock()
 """Python's parser does not bear two threads."""
 WORD = re.compile(r"[^\W\d_]+")
 CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_SENTENCE = re.compile(r"[^\W\d_]+(?: [^\W\d_]+)+")
+_SENTENCE = re.compile(r"[^\W\d_]+(?:[,.;:]? [^\W\d_]+)+")
 
 _RESULTS = ("shared/contracts", "shared/dataset", "shared/imaging", "services/tool_runner/probes",
             "services/tool_runner/tools")  # fmt: skip
@@ -46,6 +46,7 @@ imagestr imagests labelstr labelsts nii gz dcm dicom png jpg jpeg tif tiff bmp c
 npy npz mat nrrd mha mhd hdr img zip ct cta mr mri pet us xr cr dx mg t1 t2 t1w t2w t1ce t1c t1n t1gd t2f flair dwi adc
 swi ap pa lateral frontal axial sagittal coronal left right baseline followup id uid name path file files folder split
 class diagnosis report reports findings impression text sex age male female yes no true false none null nan
+auc auroc macro micro balanced accuracy dice iou f1 bleu rouge meteor covid-19 covid19 sars-cov-2
 numpy np pandas pd nibabel nib pydicom torch monai scipy sklearn skimage pil sitk os sys re json pathlib
 """
 """What files, columns and packages are called anywhere."""
@@ -102,10 +103,10 @@ def _words(names: Iterable[str]) -> frozenset[str]:
 
 
 def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Words that follow each other with one space, or the end of a line, between them."""
+    """Words that follow each other with a space, or the end of a line, between them."""
     for text in texts:
         for sentence in _SENTENCE.findall(re.sub(r"[ \t]*\n[ \t#>*-]*", " ", text)):
-            words = sentence.lower().split(" ")
+            words = WORD.findall(sentence.lower())
             yield from zip(words, words[1:], strict=False)
 
 
