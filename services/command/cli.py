@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.command import asking, datasets, forget, live, packages, report, system, weights
+from services.command import asking, datasets, disclosure, forget, live, packages, report, system, weights
 from services.command.console import connect, err, known, out
 from services.command.fetch import fetch_run, whole
 from services.command.guard import guard
@@ -36,6 +36,7 @@ app = typer.Typer(
 )
 app.add_typer(system.app)
 app.add_typer(report.app)
+app.add_typer(disclosure.app)
 app.add_typer(forget.app)
 app.add_typer(packages.app)
 app.add_typer(packages.keys, name="keys")

@@ -18,7 +18,7 @@ class Disclosed(Contract):
     at: datetime
     core: str
     sha256: str
-    """Of brief and dialogue as they left, in JSON; `shared.disclosure.requests` makes them again from the transcript."""
+    """Of brief and dialogue as they left, in JSON; `shared.disclosure.again` makes them again from the transcript."""
     size: int
     """Bytes of them."""
     hidden: dict[str, int] = {}

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from shared.vocabulary.reading import plain, vocabulary
@@ -32,8 +33,9 @@ Traceback (most recent call last) no such file or directory is a directory not a
 could not convert string to float invalid literal for int() with base list index out of range string index out of range
 object is not subscriptable object is not callable object is not iterable has no attribute object has no attribute
 unsupported operand type(s) for division by zero not enough values to unpack expected got too many values to unpack
-missing required positional argument got an unexpected keyword argument is not defined no module named cannot import name
-invalid syntax unexpected indent unterminated string literal codec can't decode byte in position invalid start byte
+missing required positional argument got an unexpected keyword argument is not defined no module named
+cannot import name invalid syntax unexpected indent unterminated string literal codec can't decode byte in position
+invalid start byte
 not found in axis are in the columns not in index all arrays must be of the same length shape mismatch
 operands could not be broadcast together with shapes must be real number, not str the truth value of is ambiguous
 exit code command not found the above exception was the direct cause of the following exception
@@ -107,7 +109,7 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for text in texts:
         for sentence in _SENTENCE.findall(re.sub(r"[ \t]*\n[ \t#>*-]*", " ", text)):
             words = WORD.findall(sentence.lower())
-            yield from zip(words, words[1:], strict=False)
+            yield from pairwise(words)
 
 
 def medical(word: str) -> bool:

@@ -33,10 +33,10 @@ def public_words(profile: Profile) -> set[str]:
     persons = max((one.distinct for one in profile.patients), default=profile.images)
     for one in (*profile.labels, *profile.splits):
         told = one.source.column or one.source.array or one.source.header or ""
-        if one.distinct <= FEW and _place(one) not in people and not _OF_PEOPLE.search(told):
-            if persons >= 2 * one.distinct:
-                found.update(_classes(one.values))
-                found.update(one.columns)
+        if _place(one) in people or _OF_PEOPLE.search(told) or 2 * min(one.distinct, FEW) > persons:
+            continue
+        if one.distinct <= FEW:
+            found.update(_classes(one.values), one.columns)
     return found
 
 

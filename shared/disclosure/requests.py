@@ -31,7 +31,7 @@ class Outgoing:
         self._brief, self._core = brief, core
         self._turn = segment[-1].number + 1
         sees = _sees_raw(brief)
-        self.guard = Guard(brief.secret, _public(brief), _written(brief), sees, brief.role == "task_manager")
+        self.guard = Guard(brief.secret, _public(brief), _written(brief), raw=sees, card=brief.role == "task_manager")
         self.first = self.guard.hide(opening(brief), measured=True)
         self.rest = [
             self._exchange(one, turn, sees) for one, (turn, _) in zip(exchanges(segment), rounds(segment), strict=True)
@@ -61,9 +61,7 @@ class Outgoing:
             hidden.update(found)
             return told
 
-        calls = tuple(
-            call.model_copy(update={"arguments": _through(call.arguments, back)}) for call in decision.calls
-        )
+        calls = tuple(call.model_copy(update={"arguments": _through(call.arguments, back)}) for call in decision.calls)
         return replace(decision, text=back(decision.text), calls=calls, hidden=tuple(sorted(hidden)))
 
     def _exchange(self, one: Exchange, turn: Turn, sees: bool) -> Exchange:

@@ -28,16 +28,22 @@ CANARIES = (*NAMES, "MRN7788123", "7788123", "48213", "1957-02-03", "19570203", 
             "0176", "5551234", "1.2.826.0.1.3680043.8.498.424242", "brueckner@klinik-quistorp.de",
             "fell from a ladder", "daughter visited", "ladder", "beekeeper")  # fmt: skip
 """What stands in the seeded files and nowhere else."""
-REPORT = "The beekeeper Mrs Brückner fell from a ladder. The lungs are clear. No pleural effusion is seen. Her daughter visited."
+REPORT = (
+    "The beekeeper Mrs Brückner fell from a ladder. The lungs are clear. No pleural effusion is seen. "
+    "Her daughter visited."
+)
 
 
 def seed(data: Path) -> None:
     """Canaries in paths, headers, cells, texts and cards."""
     place = data / "Quackenbush_Zebulon_19570203" / "Grace Young"
     place.mkdir(parents=True)
-    (place / "MRN7788123_notes.txt").write_text(f"Patient: Grace Young\nborn 03.02.1957\n\n{REPORT}\n", encoding="utf-8")
+    (place / "MRN7788123_notes.txt").write_text(
+        f"Patient: Grace Young\nborn 03.02.1957\n\n{REPORT}\n", encoding="utf-8"
+    )
     (data / "card.yaml").write_text(
-        f"contact: Dr. Ulysse Wozniacki, Quistorpklinik, 0176-5551234\nmail: brueckner@klinik-quistorp.de\nabout: {REPORT}\n",
+        "contact: Dr. Ulysse Wozniacki, Quistorpklinik, 0176-5551234\nmail: brueckner@klinik-quistorp.de\n"
+        f"about: {REPORT}\n",
         encoding="utf-8",
     )
     with (data / "visits.csv").open("w", newline="", encoding="utf-8") as file:
@@ -158,8 +164,8 @@ async def converse(core: EndpointCore, bench: Bench, brief: Brief) -> Work:
 
 
 def leaks(sent: str, data: Path) -> list[str]:
-    """Canaries, and the dataset's own files with long numbers as names, that stand in what was sent. Short numbers become
-    each other's surrogates."""
+    """Canaries, and the dataset's own files with long numbers as names, that stand in what was sent. Short numbers
+    become each other's surrogates."""
     plain = sent.lower() + json.dumps(sent).lower()
     found = [one for one in CANARIES if re.search(rf"(?<![^\W_]){re.escape(one.lower())}", plain)]
     stems = {path.name.partition(".")[0].lower() for path in data.rglob("*")}

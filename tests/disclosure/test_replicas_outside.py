@@ -12,7 +12,8 @@ from shared.models.catalogue import Listing, Model, read_catalogue
 from shared.models.endpoint import EndpointCore
 from shared.models.openai import OpenAICore
 from tests.agents.data_engineer_bench import brief
-from tests.disclosure.conversation import CANARIES, Model as Played, converse, leaks, prepared, steps
+from tests.disclosure.conversation import CANARIES, converse, leaks, prepared, steps
+from tests.disclosure.conversation import Model as Played
 from tests.models.model_endpoints import serving
 from tests.models.protocols import Anthropic, OpenAI, Protocol
 
