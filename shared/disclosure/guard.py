@@ -55,7 +55,7 @@ class Guard:
         """What the model said, as it said it: `hidden` is what `back` found in it."""
         own = text
         if longest := sorted(set(hidden), key=lambda one: (-len(one), one)):
-            there = rf"(?<![^\W_])(?:{'|'.join(map(re.escape, longest))})(?![^\W_])"
+            there = rf"(?:(?<![^\W_])|(?<=\\[a-z]))(?:{'|'.join(map(re.escape, longest))})(?![^\W_])"
             own = re.sub(there, "\n\n", text)
             text = re.sub(there, lambda found: self._surrogate(found[0]), text)
         self._judge.heard(own)
@@ -100,7 +100,7 @@ class Guard:
             return self._given[real]
         found = pieces(real)
         for one in found:
-            one.shown = one.kind == "gap" or plain(one.text) not in self._given
+            one.shown = one.kind == "gap" or not (one.text in self._given or self._surrogates.knows(one.text))
         return self._told(found)
 
     def _told(self, found: list[Piece]) -> str:
@@ -139,7 +139,7 @@ def _letters(part: str) -> bool:
 
 
 def _is_name(text: str, start: int, end: int) -> bool:
-    """Whether digits are a name there: part of a path, in quotation marks, with an ending, or all that there is."""
+    """Whether digits are a name there: many, part of a path, in quotation marks, with an ending, or all that there is."""
     before, after = text[start - 1 : start], text[end : end + 1]
     ending = after == "." and text[end + 1 : end + 2].isalpha()
-    return not before + after or before in ("/", '"', "'") or after in ("/", '"', "'") or ending
+    return end - start > 4 or not before + after or before in ("/", '"', "'") or after in ("/", '"', "'") or ending

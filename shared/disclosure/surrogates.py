@@ -71,6 +71,10 @@ class Surrogates:
         base = self._real.get(surrogate.lower()) if surrogate.isalpha() else None
         return _cased(base, surrogate) if base else None
 
+    def knows(self, real: str) -> bool:
+        """Whether a word has a surrogate, in whatever case."""
+        return real in self._made or real.lower() in self._made
+
     def _once(self, real: str, make: object) -> str:
         if real not in self._made:
             for n in range(1000):
