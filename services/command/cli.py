@@ -13,7 +13,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.command import asking, backup, datasets, forget, live, packages, report, system, top, weights
+from services.command import (
+    asking, backup, datasets, disclosure, forget, live, packages, report, system, top, weights,
+)  # fmt: skip
 from services.command.console import connect, err, known, out
 from services.command.fetch import fetch_run, whole
 from services.command.guard import guard
@@ -39,6 +41,7 @@ app.add_typer(system.app)
 app.add_typer(backup.app)
 app.add_typer(report.app)
 app.add_typer(top.app)
+app.add_typer(disclosure.app)
 app.add_typer(forget.app)
 app.add_typer(packages.app)
 app.add_typer(packages.keys, name="keys")

@@ -17,7 +17,7 @@ from shared.embedded.s3 import weed_binary
 from shared.embedded.system import SERVERS, status
 from shared.errors import M3Error, Unavailable, UserError
 from shared.models import cores, make_core
-from shared.models.catalogue import find, read_catalogue
+from shared.models.catalogue import Endpoint, find, read_catalogue
 from shared.models.endpoint import EndpointCore
 from shared.models.trial import TOOLS_OFF, Trial
 from shared.settings import Settings
@@ -76,6 +76,7 @@ async def _model(core: EndpointCore) -> AsyncIterator[Finding]:
     except (UserError, Unavailable) as error:
         yield Finding(name, str(error), "bad")
         return
+    yield _told(listing.endpoint)
     size = f"{listing.model.context:,} tokens of context, {core.max_output:,} a reply"
     if not listing.known:
         size += ", by default: it is not listed, give M3_MODELS_FILE its figures"
@@ -86,6 +87,14 @@ async def _model(core: EndpointCore) -> AsyncIterator[Finding]:
         price or "not known, so a run's cost is not either: M3_MODELS_FILE can tell it",
         "ok" if price else "note",
     )
+
+
+def _told(endpoint: Endpoint) -> Finding:
+    if endpoint.inside:
+        return Finding("endpoint", "inside the hospital: it is told what stands in the data", "ok")
+    pictures = "and is shown pictures" if endpoint.pixels else "and is shown no picture"
+    text = f"outside the hospital: it gets surrogates for names, paths, dates and texts of the data, {pictures}"
+    return Finding("endpoint", f"{text}; `inside: true` in M3_MODELS_FILE says otherwise", "note")
 
 
 def _installed() -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from services.gateway.openid import certificates
 from services.gateway.record import Record
 from services.gateway.trace_model import Trace
 from shared.contracts.base import Ref
+from shared.contracts.disclosure import Disclosed
 from shared.contracts.questions import Point, Question
 from shared.contracts.runs import Budget, DataCard, RunFinished, RunSummary
 from shared.contracts.transcript import Waiting
@@ -120,6 +121,12 @@ class Gateway:
 
     def trace(self, run_id: str) -> Trace:
         return Trace.model_validate(self._ask("GET", f"/runs/{run_id}/trace"))
+
+    def disclosure(self, run_id: str) -> list[Disclosed]:
+        return [Disclosed.model_validate(one) for one in self._ask("GET", f"/runs/{run_id}/disclosure")]
+
+    def disclosed_text(self, run_id: str, number: int) -> str:
+        return str(self._ask("GET", f"/runs/{run_id}/disclosure/{number}"))
 
     def cancel(self, run_id: str, reason: str = "") -> str:
         return str(self._ask("POST", f"/runs/{run_id}/cancel", json={"reason": reason})["status"])

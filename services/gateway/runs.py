@@ -20,8 +20,10 @@ from services.gateway.report.text import text
 from services.gateway.trace import trace
 from services.gateway.trace_model import Trace
 from shared.contracts.base import AGENTS, Ref
+from shared.contracts.disclosure import Disclosed
 from shared.contracts.runs import CancelRequested, RunSummary
 from shared.contracts.state import RunState
+from shared.disclosure.again import text_of_turn
 from shared.errors import NotFound, UserError
 from shared.models.diverged import kept
 from shared.store import FolderManifest
@@ -97,6 +99,23 @@ async def get_transcript(run_id: Run, parts: Known) -> PlainTextResponse:
     _, entries = await story_of(parts, run_id)
     lines = [kept(entry).model_dump_json() + "\n" for found in entries.values() for entry in found]
     return PlainTextResponse("".join(lines), media_type="application/jsonl")
+
+
+@router.get("/runs/{run_id}/disclosure", tags=["runs"], dependencies=needs("data"))
+async def get_disclosure(run_id: Run, parts: Known) -> list[Disclosed]:
+    """Each request of the run to a language model outside of the hospital, the oldest first."""
+    return await parts.bus.disclosed(run_id)
+
+
+@router.get("/runs/{run_id}/disclosure/{number}", tags=["runs"], dependencies=needs("data"))
+async def get_disclosed_text(run_id: Run, number: int, parts: Known) -> str:
+    """What of the run left with a request of that list, counted from 1: made again from the transcript."""
+    told = await parts.bus.disclosed(run_id)
+    if not 0 < number <= len(told):
+        raise NotFound(f"Run {run_id} has made {len(told)} requests to models outside of the hospital.")
+    one = told[number - 1]
+    entries, _ = await parts.bus.entries(run_id, one.role)
+    return await asyncio.to_thread(text_of_turn, one, entries)
 
 
 @router.get("/runs/{run_id}/trace", tags=["runs"])

@@ -30,6 +30,9 @@ class Brief(Contract):
     actions_left: int | None = Field(default=None)
     weights: tuple[Offered, ...] = ()
     """What is on the shelf; for the two roles that build and train."""
+    secret: str = ""
+    """Of the run, in hexadecimal: what its surrogates are made with. Only for a model outside of the hospital, which
+    never gets it (`shared.disclosure`)."""
     train_seconds: float = 3600.0
     """Wall time that one training job may take."""
 

@@ -17,6 +17,8 @@ class Decision:
     text: str = ""
     remark: str = ""
     kept: JsonValue = None
+    hidden: tuple[str, ...] = ()
+    """Of text and calls, what the model knows by surrogates only."""
     spent: Spent = field(default_factory=Spent)
 
 

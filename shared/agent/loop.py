@@ -77,6 +77,7 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
                     remark=decision.remark,
                     kept=decision.kept,
                     calls=decision.calls,
+                    hidden=decision.hidden,
                     spent=decision.spent + Spent(turns=1, actions=len(decision.calls)),
                 )
             )

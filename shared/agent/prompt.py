@@ -45,7 +45,7 @@ BOOKKEEPING = ("kind", "run_id", "event_id", "caused_by", "sender", "at", "spent
 
 def opening(brief: Brief) -> str:
     """The first message: what the roles before handed over, as JSON a person can read, without what is not set."""
-    documents = brief.model_dump(mode="json", exclude={"order", "role", "cards"}, exclude_defaults=True)
+    documents = brief.model_dump(mode="json", exclude={"order", "role", "cards", "secret"}, exclude_defaults=True)
     for event in documents.values():
         for name in BOOKKEEPING if isinstance(event, dict) else ():
             event.pop(name, None)

@@ -22,6 +22,7 @@ from shared.contracts.transcript import Waiting
 from shared.contracts.weights import Offered
 from shared.errors import EndpointAway, GateFailed, M3Error, ReplayMismatch, ToolBroken, UserError
 from shared.models import cores, make_core
+from shared.models.endpoint import EndpointCore
 
 if TYPE_CHECKING:
     from shared.service import Context
@@ -52,11 +53,15 @@ class AgentService:
         cards = await current_cards(self.bus, self.settings.profile_seconds) if name == "task_manager" else ()
         dataset = state.planned.plan.dataset_id if state.planned and stage_of(name).area == "build" else ""
         shelf = tuple(Offered.of(weights) for weights in await self.bus.weights(dataset)) if dataset else ()
-        desk = Desk(self.bus, self.role, make_brief(name, order, state, cards, seconds, shelf))
+        brief = make_brief(name, order, state, cards, seconds, shelf)
+        desk = Desk(self.bus, self.role, brief.model_copy(update={"secret": await self.bus.secret(state.run_id)}))
         assert state.requested is not None
         try:
             its = cores(state.requested.core)[self.role.name]
-            accepted = await run_agent(desk, make_core(its, self.settings.models_file, self.settings.model_seconds))
+            core = make_core(its, self.settings.models_file, self.settings.model_seconds)
+            if isinstance(core, EndpointCore):
+                core.on_record = self.bus.put_disclosed
+            accepted = await run_agent(desk, core)
         except OutOfBudget as error:
             await self._out_of_budget(desk, order, error)
             return

@@ -18,6 +18,7 @@ from shared.bus.streams import (
     EVENTS,
     INTAKE,
     LOG,
+    SECRETS,
     TOOLS,
     WORKSPACES,
     kv_stream,
@@ -97,6 +98,7 @@ def _subjects(one: str) -> list[tuple[str, str, str]]:
         ("dead letters", DLQ, f"dlq.*.*.{one}"),
         ("heads of workspaces", kv_stream(WORKSPACES), kv_subject(WORKSPACES, f"{one}.>")),
         ("card and profile", kv_stream(CARDS), kv_subject(CARDS, one)),
+        ("secret of surrogates", kv_stream(SECRETS), kv_subject(SECRETS, one)),
         ("index of intake", kv_stream(INTAKE), kv_subject(INTAKE, one)),
         ("events", EVENTS, f"evt.{one}.>"),
     ]

@@ -1,5 +1,6 @@
 """Small facts that are looked up by key: datacards, heads of workspaces, desired states of jobs."""
 
+import secrets
 from collections.abc import AsyncIterator
 from typing import Literal
 
@@ -7,8 +8,20 @@ from nats.js.errors import APIError
 
 from shared.bus.connection import Connection, lost_race
 from shared.bus.part import Part, readable
-from shared.bus.streams import CARDS, DESIRED, INTAKE, LOG, WEIGHTS, WORKSPACES, kv_stream, kv_subject
+from shared.bus.streams import (
+    CARDS,
+    DESIRED,
+    INTAKE,
+    LOG,
+    SECRETS,
+    WEIGHTS,
+    WORKSPACES,
+    disclosed_subject,
+    kv_stream,
+    kv_subject,
+)
 from shared.contracts.base import MAX_MESSAGE_BYTES, Ref
+from shared.contracts.disclosure import Disclosed
 from shared.contracts.runs import DataCard
 from shared.contracts.training import JobProgress
 from shared.contracts.weights import Weights
@@ -95,6 +108,22 @@ class Registry(Part):
 
     async def set_intake_head(self, dataset_id: str, head: Ref) -> None:
         await kv_put(self.connection, INTAKE, dataset_id, head.model_dump_json().encode())
+
+    async def secret(self, run_id: str) -> str:
+        """What the surrogates of a run are made with, in hexadecimal; made by whoever asks first."""
+        await kv_create(self.connection, SECRETS, run_id, secrets.token_hex(32).encode())
+        found = await kv_get(self.connection, SECRETS, run_id)
+        assert found is not None
+        return found.decode()
+
+    async def put_disclosed(self, disclosed: Disclosed) -> None:
+        subject = disclosed_subject(disclosed.run_id, disclosed.role)
+        await self.connection.publish(subject, _sized(disclosed.model_dump_json().encode()))
+
+    async def disclosed(self, run_id: str) -> list[Disclosed]:
+        """What is on record of a run's requests to models outside of the hospital, oldest first."""
+        messages = self.connection.read(LOG, disclosed_subject(run_id, "*"))
+        return [one async for message in messages if (one := readable(message, Disclosed.model_validate_json))]
 
     async def desire(self, job_id: str, wish: Wish) -> None:
         """Say what shall become of a job; the runner that has it obeys. `stop` saves first, `cancel` does not."""

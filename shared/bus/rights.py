@@ -21,9 +21,11 @@ from shared.bus.streams import (
     ERASED,
     EVENTS,
     INTAKE,
+    SECRETS,
     TOOLS,
     WEIGHTS,
     WORKSPACES,
+    disclosed_subject,
     kv_stream,
     kv_subject,
     results_bucket,
@@ -59,8 +61,9 @@ def rights(service: Service) -> Rights:
         reads.append(kv_stream(results_bucket(service)))
         says += [f"$JS.API.DIRECT.GET.{TOOLS}.{tool_subject(kind, service, '*', '*')}" for kind in ASKS[service]]
     if service in AGENTS:
-        reads.append(turns_stream(service))
+        reads += [turns_stream(service), kv_stream(SECRETS)]
         says += [turn_subject("*", service), f"log.*.{service}"]
+        says += [kv_subject(SECRETS, "*"), disclosed_subject("*", service)]
     if service in ("module_architect", "model_trainer"):
         reads.append(kv_stream(WEIGHTS))
     if service == "task_manager":

@@ -26,7 +26,7 @@ from shared.errors import ServerUnfit, Unavailable
 
 EVENTS, LOG, TOOLS, DLQ, ADVISORIES, FENCE = "EVENTS", "LOG", "TOOLS", "DLQ", "ADVISORIES", "FENCE"
 CARDS, WORKSPACES, DESIRED, INTAKE, ERASED = "CARDS", "WORKSPACES", "DESIRED", "INTAKE", "ERASED"
-WEIGHTS = "WEIGHTS"
+WEIGHTS, SECRETS = "WEIGHTS", "SECRETS"
 
 
 def turns_stream(role: str) -> str:
@@ -38,6 +38,11 @@ def turn_subject(run_id: str, role: str) -> str:
     return f"turns.{role}.{run_id}"
 
 
+def disclosed_subject(run_id: str, role: str) -> str:
+    """In LOG: what left for language models outside of the hospital."""
+    return f"log.{run_id}.disclosed-{role}"
+
+
 def results_bucket(asker: str) -> str:
     """Results tell what a role saw, so each has a bucket of its own."""
     return f"RESULTS_{asker}"
@@ -45,7 +50,7 @@ def results_bucket(asker: str) -> str:
 
 CALLERS = (*AGENTS, "gateway", "tool_runner")
 """Who makes calls: the roles, the gateway (profiles, pictures of a report), and a runner that shares an intake out."""
-BUCKETS = (*map(results_bucket, CALLERS), CARDS, WORKSPACES, DESIRED, INTAKE, ERASED, WEIGHTS)
+BUCKETS = (*map(results_bucket, CALLERS), CARDS, WORKSPACES, DESIRED, INTAKE, ERASED, WEIGHTS, SECRETS)
 
 DAY = 86_400.0
 _KEPT = dict.fromkeys((*map(results_bucket, CALLERS), DESIRED), 30 * DAY)

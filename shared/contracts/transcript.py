@@ -33,6 +33,8 @@ class Turn(Contract):
     kept: JsonValue = None
     """What the model's protocol wants back with this turn, unchanged: signed reasoning. Nothing else reads it."""
     calls: tuple[Call, ...]
+    hidden: tuple[str, ...] = ()
+    """Of text and calls, what the model knows by surrogates only (`shared.disclosure`)."""
     spent: Spent = Spent()
 
 

@@ -16,7 +16,9 @@ from shared.agent.brief import Brief
 from shared.agent.core import Decision
 from shared.agent.prompt import opening, system_prompt, tool_schemas
 from shared.agent.role import Role
+from shared.contracts.disclosure import Disclosed
 from shared.contracts.transcript import Observation, Turn
+from shared.disclosure.requests import Outgoing, refuse_pictures
 from shared.errors import EndpointAway, M3Error, ToolBroken, UserError
 from shared.models.catalogue import Listing
 from shared.models.dialogue import Exchange, exchanges, fitted
@@ -52,6 +54,8 @@ class EndpointCore(ABC):
         self.listing = listing
         self.name = listing.name
         self.max_output = min(listing.model.output, MAX_OUTPUT)
+        self.on_record: Callable[[Disclosed], Awaitable[None]] = _unrecorded
+        """Is told of each request to an endpoint outside of the hospital before it is made."""
         self._max_retries = max_retries
         self._timeout = timeout
         self._patience = patience
@@ -59,15 +63,23 @@ class EndpointCore(ABC):
     async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
         """Raises UserError for key, account or model name; EndpointAway while the endpoint cannot be worked with;
         ToolBroken for a request that it will not have."""
-        request = self.body(role, brief, segment)
+        if self.listing.endpoint.inside:
+            request = self.body(role, opening(brief), exchanges(segment, self.listing.blind))
+            with telemetry.chat_span(role.name, brief.run_id, self.name):
+                return await self.ask(request)
+        outgoing = await asyncio.to_thread(Outgoing, brief, segment, self.name, self.listing.blind)
+        request = self.body(role, outgoing.first, outgoing.rest)
+        if not self.listing.endpoint.pixels:
+            refuse_pictures(request, self.name)
+        await self.on_record(outgoing.disclosed())
         with telemetry.chat_span(role.name, brief.run_id, self.name):
-            return await self.ask(request)
+            return outgoing.restored(await self.ask(request))
 
-    def body(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> dict[str, Any]:
-        """The request for a role's next turn."""
-        system, tools, first = system_prompt(role), tool_schemas(role), opening(brief)
+    def body(self, role: Role, first: str, rest: list[Exchange]) -> dict[str, Any]:
+        """The request for a role's next turn: its first message, and what was said since."""
+        system, tools = system_prompt(role), tool_schemas(role)
         room = self.listing.model.context - self.max_output
-        told = fitted(exchanges(segment, self.listing.blind), room, also=len(system + first) + len(json.dumps(tools)))
+        told = fitted(rest, room, also=len(system + first) + len(json.dumps(tools)))
         return self.request(system, tools, first, told)
 
     @abstractmethod
@@ -96,6 +108,10 @@ class EndpointCore(ABC):
             raise fault from None
         except ValueError:
             raise no_reply(self.listing) from None  # a body that calls itself JSON and is none
+
+
+async def _unrecorded(disclosed: Disclosed) -> None:
+    pass
 
 
 def no_reply(listing: Listing) -> EndpointAway:

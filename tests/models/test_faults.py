@@ -26,6 +26,9 @@ from tests.serving import serving as serving_runner
 RUNS = 50
 KEY = "sk-canary-0123456789"
 PRICES = """
+endpoints:
+  anthropic: {protocol: anthropic, url: "https://api.anthropic.com", inside: true}
+  openai: {protocol: openai, url: "https://api.openai.com/v1", inside: true}
 models:
   tried-anthropic: {endpoint: anthropic, model: tried, usd: [{input: 3, output: 15, cached: 0.3, written: 3.75}]}
   tried-openai: {endpoint: openai, model: tried, usd: [{input: 3, output: 15, cached: 0.3, written: 3.75}]}

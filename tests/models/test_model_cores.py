@@ -205,10 +205,11 @@ async def test_a_submission_waits_for_the_calls_beside_it_wherever_they_stand(
 @pytest.mark.parametrize(
     ("allowed", "says"),
     [
-        ({"vision": True, "pixels": True}, ""),
-        ({"vision": True}, "is outside"),
-        ({"vision": False, "pixels": True}, "reads no pictures"),
-        ({"pixels": True}, "not known to read pictures"),
+        ({"vision": True}, ""),
+        ({"vision": True, "outside": True, "pixels": True}, ""),
+        ({"vision": True, "outside": True}, "is outside"),
+        ({"vision": False}, "reads no pictures"),
+        ({}, "not known to read pictures"),
     ],
 )
 async def test_a_core_that_sees_is_shown_pictures_and_others_are_told_why_not(
@@ -218,6 +219,7 @@ async def test_a_core_that_sees_is_shown_pictures_and_others_are_told_why_not(
         ("c1", "view_image", {"paths": ["a", "b"]}),
         ("c2", "view_image", {"paths": ["c"]}),
     )
+    desk.brief = desk.brief.model_copy(update={"secret": "0" * 32})
     with endpoint_of(
         monkeypatch, protocol, protocol.reply(*look, text="I look."), protocol.uncounted(SUBMIT)
     ) as endpoint:
@@ -239,7 +241,7 @@ async def test_pictures_of_long_ago_become_a_line_for_several_turns_at_once(
     with serving(Forgetful(protocol, [*replies, protocol.reply(SUBMIT)])) as endpoint:
         monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", endpoint.url)
         async with serving_runner(bus, Runner()):
-            assert await run_agent(desk, core_for(protocol, vision=True, pixels=True)) is not None
+            assert await run_agent(desk, core_for(protocol, vision=True)) is not None
     seen = [sum(len(one.pictures) for one in protocol.said(body)) for body in endpoint.asked]
     assert seen == [*range(2 * SHOWN), SHOWN]
     texts = [text for one in endpoint.heard for _, text in one.results.values()]
@@ -252,7 +254,7 @@ async def test_what_is_too_much_for_a_message_is_said_to_be_gone(
     look = [(f"c{n}", "view_image", {"paths": ["60000"]}) for n in range(6)]
     with endpoint_of(monkeypatch, protocol, protocol.reply(*look), protocol.reply(SUBMIT)) as endpoint:
         async with serving_runner(bus, Runner()):
-            assert await run_agent(desk, core_for(protocol, vision=True, pixels=True)) is not None
+            assert await run_agent(desk, core_for(protocol, vision=True)) is not None
     told = endpoint.heard[2]
     lost = [call for call, (_, text) in told.results.items() if "no room for more pictures" in text]
     assert len(told.pictures) + len(lost) == 6 and lost == [f"c{n}" for n in range(len(told.pictures), 6)] and lost

@@ -92,6 +92,10 @@ def text(path: Path) -> dict[str, Any]:
     return {"kind": "text", "lines": lines, "encoding": encoding, "head": start.decode(encoding, "replace")[:_HEAD]}
 
 
+def _quoted(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _cut(value: str) -> str:
     return value if len(value) <= _CELL else f"{value[:_CELL]}... ({len(value)} characters)"
 
@@ -113,8 +117,9 @@ def lines_of(virtual: str, facts: dict[str, Any]) -> list[str]:
         return [line for name, one in sheets for line in lines_of(f"{virtual} sheet {name}", {"kind": "table", **one})]
     said = [f"{virtual}: {facts['rows']:,} rows x {len(facts['columns'])} columns", *notes]
     for name, column in facts["columns"].items():
-        values = [f"{value} ({number:,})" for value, number in column.get("values", {}).items()]
-        such = f"values {', '.join(values)}" if values else f"such as {', '.join(column.get('such_as', ()))}"
+        # In quotation marks a number is a cell, not a count.
+        values = [f"{_quoted(value)} ({number:,})" for value, number in column.get("values", {}).items()]
+        such = f"values {', '.join(values)}" if values else f"such as {', '.join(map(_quoted, column['such_as']))}"
         empty = f", {1 - column['filled']:.0%} empty" if column["filled"] < 1 else ""
         said.append(f"  {name}: {column['type']}, {column['distinct']:,} distinct{empty}, {such[:600]}")
     return said + [f"  row {n}: {json.dumps(row)[:400]}" for n, row in enumerate(facts["first_rows"], 1)]

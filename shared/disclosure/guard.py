@@ -1,0 +1,145 @@
+"""Texts as they may leave, and what the model says with the surrogates put back."""
+
+import re
+from collections.abc import Iterable
+
+from shared.disclosure.judge import Judge
+from shared.disclosure.known import known
+from shared.disclosure.pieces import Piece, pieces, plain
+from shared.disclosure.surrogates import Surrogates
+
+_COMPOUND = re.compile(r"[\w-]+")
+
+
+class Guard:
+    """Of one conversation. Texts have to come in its order: what was said and shown decides on what comes later."""
+
+    def __init__(
+        self,
+        secret: str,
+        public: Iterable[str] = (),
+        written: Iterable[str] = (),
+        *,
+        raw: bool = True,
+        card: bool = False,
+    ) -> None:
+        """`public` are words of the data that may be told (classes, columns); `written` texts of persons whose
+        sentences may be told without their names. Without `raw` data words of trainings pass, too; where only a `card`
+        is read, all words of ours in lower case."""
+        words = known()
+        self._judge = Judge(public, written, raw, card)
+        self._surrogates = Surrogates(secret, words.terms | words.code)
+        self._given: dict[str, str] = {}
+        """Real -> surrogate: of words, and of what they are part of."""
+        self._real: dict[str, str] = {}
+        self.counts = self._judge.hidden
+        """Rule -> how often it hid something."""
+
+    @property
+    def surrogates(self) -> int:
+        return len(self._given)
+
+    def hide(self, text: str, raw: bool = True, measured: bool = False) -> str:
+        """A text of ours or of the data. Where it holds no `raw` data it leaves as it is, but for what was hidden
+        before. `measured`: what stands there as a number was measured by programs of ours, however long it is."""
+        found = pieces(text)
+        if raw:
+            self._judge.judge(found, measured)
+        else:
+            for one in found:
+                told = one.kind in ("gap", "digits") or plain(one.text) not in self._given
+                one.shown = told and one.kind not in ("uid", "date")
+        return self._told(found)
+
+    def said(self, text: str, hidden: Iterable[str]) -> str:
+        """What the model said, as it said it: `hidden` is what `back` found in it."""
+        own = text
+        if longest := sorted(set(hidden), key=lambda one: (-len(one), one)):
+            there = rf"(?:(?<![^\W_])|(?<=\\[a-z]))(?:{'|'.join(map(re.escape, longest))})(?![^\W_])"
+            own = re.sub(there, "\n\n", text)
+            text = re.sub(there, lambda found: self._surrogate(found[0]), text)
+        self._judge.heard(own)
+        return text
+
+    def back(self, text: str) -> tuple[str, set[str]]:
+        """A text of the model with what its surrogates stand for, and what that was."""
+        hidden: set[str] = set()
+
+        def told(real: str) -> str:
+            hidden.add(real)
+            return real
+
+        def compound(found: re.Match[str]) -> str:
+            one, start = found[0], found.start()
+            if start and text[start - 1] == "\\" and len(one) > 1 and not self._knows(one):
+                return one[0] + _COMPOUND.sub(lambda rest: whole(rest[0], start + 1), one[1:])  # `\n` and a name
+            return whole(one, start)
+
+        def whole(one: str, start: int) -> str:
+            if (real := self._real.get(one)) and (not one.isdecimal() or _is_name(text, start, start + len(one))):
+                return told(real)
+            parts = re.split(r"([_-])", one)
+            reals = [self._real.get(part) or self._surrogates.real(part) if _letters(part) else None for part in parts]
+            if not any(reals):
+                return one
+            return "".join(
+                told(real) if real else told(self._real[part]) if part.isdecimal() and part in self._real else part
+                for part, real in zip(parts, reals, strict=True)
+            )
+
+        if spread := sorted((one for one in self._real if not _COMPOUND.fullmatch(one)), key=len, reverse=True):
+            there = "|".join(map(re.escape, spread))
+            text = re.sub(rf"(?<![\w.])(?:{there})(?!\w)", lambda found: told(self._real[found[0]]), text)
+        return _COMPOUND.sub(compound, text), hidden
+
+    def _knows(self, made: str) -> bool:
+        return made in self._real or self._surrogates.real(made) is not None
+
+    def _surrogate(self, real: str) -> str:
+        if real in self._given:
+            return self._given[real]
+        found = pieces(real)
+        for one in found:
+            one.shown = one.kind == "gap" or not (one.text in self._given or self._surrogates.knows(one.text))
+        return self._told(found)
+
+    def _told(self, found: list[Piece]) -> str:
+        """The text, with each surrogate learned for the way back: by itself, and in what it is part of."""
+        text: list[str] = []
+        real = made = ""
+        for one in found:
+            shown = one.text if one.shown else self._replaced(one)
+            self.counts[one.kind] += not one.shown
+            text.append(shown)
+            if one.kind == "gap" and not _COMPOUND.fullmatch(one.text):
+                self._learn(real, made)
+                real = made = ""
+            else:
+                real, made = real + (one.text if one.shown else plain(one.text)), made + shown
+        self._learn(real, made)
+        return "".join(text)
+
+    def _replaced(self, one: Piece) -> str:
+        real = plain(one.text)
+        if real not in self._given:
+            make = {"digits": self._surrogates.number, "date": self._surrogates.date}.get(one.kind)
+            if make is None:
+                make = self._surrogates.word if real.isalpha() else self._surrogates.mixed
+            self._learn(real, make(real))
+        return self._given.get(real, real)
+
+    def _learn(self, real: str, made: str) -> None:
+        if real != made:
+            self._given.setdefault(real, made)
+            self._real.setdefault(made, real)
+
+
+def _letters(part: str) -> bool:
+    return any(sign.isalpha() for sign in part)
+
+
+def _is_name(text: str, start: int, end: int) -> bool:
+    """Whether digits are a name there: many, part of a path, in quotation marks, with an ending, or all that there is."""
+    before, after = text[start - 1 : start], text[end : end + 1]
+    ending = after == "." and text[end + 1 : end + 2].isalpha()
+    return end - start > 4 or not before + after or before in ("/", '"', "'") or after in ("/", '"', "'") or ending

@@ -1,0 +1,139 @@
+"""A conversation as it leaves, and a model's decision as it is recorded."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import JsonValue
+
+from shared.agent.brief import Brief
+from shared.agent.core import Decision
+from shared.agent.prompt import opening
+from shared.contracts.disclosure import Disclosed
+from shared.contracts.tools import Picture
+from shared.contracts.transcript import Call, Observation, Turn
+from shared.disclosure.guard import Guard
+from shared.disclosure.public import classes, public_words
+from shared.errors import ToolBroken
+from shared.models.dialogue import Asked, Exchange, exchanges
+from shared.models.playbook import rounds
+
+
+class Outgoing:
+    """One request of a role: brief and dialogue without what may not leave. The same entries always give the same."""
+
+    def __init__(self, brief: Brief, segment: list[Turn | Observation], core: str, blind: str) -> None:
+        if not brief.secret:
+            raise ToolBroken(f"{core} is outside of the hospital, and the run has no secret to make surrogates with")
+        self._brief, self._core, self._blind = brief, core, blind
+        self._turn = segment[-1].number + 1
+        sees = _sees_raw(brief)
+        self.guard = Guard(brief.secret, _public(brief), _written(brief), raw=sees, card=brief.role == "task_manager")
+        self.first = self.guard.hide(opening(brief), measured=True)
+        self.rest = [
+            self._exchange(one, turn, sees)
+            for one, (turn, _) in zip(exchanges(segment, blind), rounds(segment), strict=True)
+        ]
+
+    @property
+    def text(self) -> str:
+        """Brief and dialogue, whatever the protocol makes of them; where room is short old results leave cut."""
+        told = [asdict(one) for one in self.rest]
+        return json.dumps([self.first, *told], ensure_ascii=False, indent=1, default=_plain)
+
+    def disclosed(self) -> Disclosed:
+        """What goes on record."""
+        text = self.text.encode("utf-8", "replace")
+        return Disclosed(
+            run_id=self._brief.run_id, role=self._brief.role, turn=self._turn, at=datetime.now(UTC), core=self._core,
+            sha256=hashlib.sha256(text).hexdigest(), size=len(text), hidden=dict(sorted(self.guard.counts.items())),
+            surrogates=self.guard.surrogates, blind=self._blind,
+            pictures=sum(len(asked.pictures) for one in self.rest for asked in one.asked),
+        )  # fmt: skip
+
+    def restored(self, decision: Decision) -> Decision:
+        """The decision with what its surrogates stand for: what is carried out, and what the transcript keeps."""
+        hidden: set[str] = set()
+
+        def back(text: str) -> str:
+            told, found = self.guard.back(text)
+            hidden.update(found)
+            return told
+
+        calls = tuple(call.model_copy(update={"arguments": _through(call.arguments, back)}) for call in decision.calls)
+        return replace(decision, text=back(decision.text), calls=calls, hidden=tuple(sorted(hidden)))
+
+    def _exchange(self, one: Exchange, turn: Turn, sees: bool) -> Exchange:
+        def say(text: str) -> str:
+            # What another core said, this endpoint does not know yet.
+            return self.guard.said(text, turn.hidden) if turn.core == self._core else self.guard.hide(text)
+
+        text = say(one.text)
+        calls: list[Call] = [
+            asked.call.model_copy(update={"arguments": _through(asked.call.arguments, say)}) for asked in one.asked
+        ]
+        asked = tuple(
+            replace(asked, call=call, answer=self.guard.hide(asked.answer, sees), pictures=self._pictures(asked))
+            for asked, call in zip(one.asked, calls, strict=True)
+        )
+        return replace(one, text=text, asked=asked, remarks=self.guard.hide(one.remarks, sees))
+
+    def _pictures(self, asked: Asked) -> tuple[Picture, ...]:
+        return tuple(one.model_copy(update={"name": self.guard.hide(one.name)}) for one in asked.pictures)
+
+
+def refuse_pictures(request: Any, core: str) -> None:
+    """Raises ToolBroken where a request holds a picture: nothing of this package can make one harmless."""
+    if isinstance(request, dict):
+        if request.get("type") in ("image", "image_url", "input_image"):
+            raise ToolBroken(f"a picture was about to go to {core}, which is outside of the hospital: nothing was sent")
+        request = list(request.values())
+    for one in request if isinstance(request, list) else ():
+        refuse_pictures(one, core)
+
+
+def _sees_raw(brief: Brief) -> bool:
+    """Whether a role's results may hold what stands in the data: behind the lock only reports do."""
+    plan = brief.planned.plan if brief.planned else None
+    return brief.role in ("task_manager", "data_engineer") or plan is None or plan.task == "report_generation"
+
+
+def _public(brief: Brief) -> set[str]:
+    found: set[str] = set()
+    if brief.planned:
+        found.update(brief.planned.plan.labels)
+        found |= public_words(brief.planned.card.profile) if brief.planned.card.profile else set()
+    if brief.prepared:
+        found |= classes(brief.prepared.coverage.counts)
+    if brief.locked:
+        found |= classes(sum(map(Counter, brief.locked.counts.values()), Counter()))
+    return found
+
+
+def _written(brief: Brief) -> list[str]:
+    cards = [*brief.cards, *([brief.planned.card] if brief.planned else [])]
+    plan = [brief.planned.plan.reason, *brief.planned.plan.instructions.values()] if brief.planned else []
+    return [brief.requested.requirement, *plan, *(card.description for card in cards), *brief.answers.values()]
+
+
+def _through(value: Any, change: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return change(value)
+        case dict():
+            return {change(key): _through(one, change) for key, one in value.items()}
+        case list() | tuple():
+            return [_through(one, change) for one in value]
+        case _:
+            return value
+
+
+def _plain(value: Any) -> JsonValue:
+    if isinstance(value, Picture):
+        seen = hashlib.sha256(value.content.encode()).hexdigest()
+        return {"picture": value.name, "media_type": value.media_type, "base64": len(value.content), "sha256": seen}
+    return value.model_dump(mode="json")  # type: ignore[no-any-return]
