@@ -19,10 +19,11 @@ from services.gateway.report.page import POLICY, page
 from services.gateway.report.text import text
 from services.gateway.trace import trace
 from services.gateway.trace_model import Trace
-from shared.contracts.base import Ref
+from shared.agent.brief import Brief
+from shared.contracts.base import AgentName, Ref
 from shared.contracts.runs import CancelRequested, RunSummary
 from shared.contracts.state import RunState
-from shared.contracts.transcript import Turn
+from shared.contracts.transcript import Observation, Turn
 from shared.errors import NotFound, UserError
 from shared.store import FolderManifest
 
@@ -96,6 +97,16 @@ async def get_transcript(run_id: Run, parts: Known) -> PlainTextResponse:
     _, entries = await story_of(parts, run_id)
     turns = [entry for found in entries.values() for entry in found if isinstance(entry, Turn)]
     return PlainTextResponse("".join(turn.model_dump_json() + "\n" for turn in turns), media_type="application/jsonl")
+
+
+@router.get("/runs/{run_id}/briefs", tags=["runs"], dependencies=needs("data"))
+async def get_briefs(run_id: Run, parts: Known) -> dict[AgentName, Brief]:
+    """What each role was woken with last; `m3builder prompt` shows it as a core reads it."""
+    _, entries = await story_of(parts, run_id)
+    opened = {
+        role: [one for one in found if isinstance(one, Observation) and one.opens] for role, found in entries.items()
+    }
+    return {role: Brief.model_validate(found[-1].event) for role, found in opened.items() if found}
 
 
 @router.get("/runs/{run_id}/trace", tags=["runs"])

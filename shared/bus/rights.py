@@ -32,7 +32,7 @@ from shared.bus.streams import (
     turns_stream,
 )
 from shared.contracts.base import AGENTS, Service
-from shared.contracts.flow import ASKS, SAYS
+from shared.contracts.flow import ASKS, GOES_ON, SAYS
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ def rights(service: Service) -> Rights:
     if service in AGENTS:
         reads.append(turns_stream(service))
         says.append(turn_subject("*", service))
+    if service in GOES_ON:
+        reads.append(turns_stream(GOES_ON[service]))
     if service in ("module_architect", "model_trainer"):
         reads.append(kv_stream(WEIGHTS))
     if service == "task_manager":

@@ -60,7 +60,7 @@ class EndpointCore(ABC):
 
     def body(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> dict[str, Any]:
         """The request for a role's next turn."""
-        system, tools, first = system_prompt(role), tool_schemas(role), opening(brief)
+        system, tools, first = system_prompt(role, brief.requested.without), tool_schemas(role), opening(brief)
         room = self.listing.model.context - self.max_output
         told = fitted(exchanges(segment), room, also=len(system + first) + len(json.dumps(tools)))
         return self.request(system, tools, first, told)
