@@ -1,7 +1,8 @@
 """The command that shows what a role is told before its first turn."""
 
 import json
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -39,7 +40,8 @@ def prompt(
     one = alone(one, TEAM) if solo else one
     left_out: tuple[Switch, ...] = tuple(each for each in SWITCHES if each in without.split(","))
     parts = {f"system: {title}": text for title, text in system_parts(one, left_out).items()}
-    parts |= {f"tool: {tool['name']}": json.dumps(tool, ensure_ascii=False) for tool in tool_schemas(one)}
+    tools = {f"tool: {tool['name']}": tool for tool in tool_schemas(one)}
+    parts |= {title: json.dumps(tool) for title, tool in tools.items()}
     if run_id:
         with connect() as gateway:
             brief = gateway.briefs(run_id).get(one.name)
@@ -48,13 +50,24 @@ def prompt(
         parts |= {f"first message: {title}": text for title, text in opening_parts(brief).items()}
     if not short:
         for title, text in parts.items():
-            print(f"----- {title}\n{text.strip()}\n")
+            print(f"----- {title}\n{_readable(tools[title]) if title in tools else text.strip()}\n")
     tokens = {title: len(text.encode()) / BYTES for title, text in parts.items()}
     for title, many in [*tokens.items(), ("in all", sum(tokens.values()))]:
         print(f"{many:>7,.0f}  {title}")
     print(f"Tokens are an estimate: bytes / {BYTES}.")
     if core:
         print(_cost(core, one.name, round(sum(tokens.values()))))
+
+
+def _readable(tool: Mapping[str, Any]) -> str:
+    """A tool's description and arguments, without the grammar of a schema."""
+    schema = tool["input_schema"]
+    lines = [
+        f"  {name}{' (needed)' if name in schema.get('required', ()) else ''}: "
+        f"{' or '.join(map(str, kind['enum'])) if 'enum' in kind else kind.get('type', 'a value')}"
+        for name, kind in schema["properties"].items()
+    ]
+    return "\n".join([tool["description"], *lines])
 
 
 def _cost(spec: str, role: str, tokens: int) -> str:

@@ -51,8 +51,8 @@ def warnings(facts: Facts, brief: Brief) -> list[str]:
     units = cases.measured.get("hu")
     if isinstance(units, int | float) and units >= 0.5 and last.get("intensity") in ("zscore", "minmax"):
         found.append(
-            f"values are Hounsfield units in {units:.0%} of the training cases, and `intensity` {last['intensity']} takes "
-            "each image by itself: the same tissue has another value in every crop; ct or window keeps the scale"
+            f"values are Hounsfield units in {units:.0%} of the training cases, and `intensity` {last['intensity']} "
+            "takes each image by itself: the same tissue has another value in every crop; ct or window keeps the scale"
         )
     if "metric" in last and last["metric"] != plan.metric:
         found.append(f"the plan's metric is {plan.metric}, and the training selects by {last['metric']}")
