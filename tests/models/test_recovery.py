@@ -4,13 +4,20 @@ import json
 
 import pytest
 
+from services.team import TEAM
 from shared.agent import budget
+from shared.agent.brief import make_brief
 from shared.agent.desk import Desk
 from shared.agent.loop import run_agent
 from shared.agent.role import Role
 from shared.bus import Bus
 from shared.contracts.runs import Budget
+from shared.contracts.state import fold, order_for
+from shared.contracts.tools import ToolResult
+from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import GateFailed
+from shared.models.endpoint import EndpointCore
+from tests.cases import told_until
 from tests.models.at_work import ANSWER, READ_A, SUBMIT, Runner, core_for, desk_for, endpoint_of
 from tests.models.protocols import Protocol
 from tests.serving import serving as serving_runner
@@ -41,15 +48,21 @@ async def test_the_commonest_mistakes_are_told_and_the_run_recovers(
     assert "ill=0, well=1" in told[7].results["s1"][1]
 
 
-async def test_a_second_turn_sends_nine_tenths_of_the_first_again_unchanged(
-    bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with endpoint_of(monkeypatch, protocol, protocol.reply(("c", "read_files", READ_A)), protocol.reply(SUBMIT)) as one:
-        async with serving_runner(bus, Runner()):
-            await run_agent(desk, core_for(protocol))
-    first, second = (protocol.static(body) + json.dumps(protocol.said(body)[0].words) for body in one.bodies)
-    assert first == second
-    assert len(first) >= 0.9 * len(json.dumps(one.bodies[1]))
+@pytest.mark.parametrize("role", TEAM, ids=lambda role: role.name)
+def test_a_second_turn_sends_nine_tenths_again_unchanged(role: Role, protocol: Protocol) -> None:
+    state = fold("r1", enumerate(told_until("r1", role.name), 1))
+    brief = make_brief(role.name, order_for(role.name, state) or "", state, (), 600)
+    head = {"run_id": "r1", "role": role.name}
+    opened = Observation(**head, number=0, event_id=brief.order, event=brief.model_dump(mode="json"))
+    turn = Turn(**head, number=1, at=brief.requested.at, core="c", calls=(Call(name="read_files", arguments=READ_A),))
+    read = ToolResult(call_id=f"r1-{role.name}-1-0", tool="read_files", ok=True, summary="lines of a file\n" * 20)
+    seen = Observation(**head, number=1, results=(read,), budget="Used of the run's budget: 1 of 100 tool calls.")
+    core = core_for(protocol)
+    assert isinstance(core, EndpointCore)
+    bodies = [core.body(role, brief, entries) for entries in ([opened], [opened, turn, seen])]
+    sent = [[protocol.static(body), *(json.dumps(vars(one)) for one in protocol.said(body))] for body in bodies]
+    assert sent[1][: len(sent[0])] == sent[0]
+    assert len("".join(sent[0])) >= 0.9 * len("".join(sent[1]))
 
 
 async def test_near_the_end_of_a_budget_a_role_is_told_once(
