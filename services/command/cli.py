@@ -7,14 +7,25 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from services.command import (
-    asking, backup, datasets, disclosure, forget, live, packages, report, system, top, weights,
+    asking,
+    backup,
+    datasets,
+    disclosure,
+    forget,
+    live,
+    packages,
+    prompts,
+    report,
+    system,
+    top,
+    weights,
 )  # fmt: skip
 from services.command.console import connect, err, known, out
 from services.command.fetch import fetch_run, whole
@@ -25,11 +36,13 @@ from services.gateway.bodies import NewRun
 from services.gateway.client import Gateway
 from services.gateway.summary import summary
 from shared.contracts.base import Event
-from shared.contracts.questions import POINTS, Point
-from shared.contracts.runs import Budget
+from shared.contracts.questions import POINTS
+from shared.contracts.runs import SWITCHES, Budget
 from shared.embedded.home import Home
 from shared.errors import M3Error, UserError
 from shared.settings import Settings
+
+Word = TypeVar("Word", bound=str)
 
 app = typer.Typer(
     help="From one sentence to a trained, independently scored, packaged medical imaging model.",
@@ -42,6 +55,7 @@ app.add_typer(backup.app)
 app.add_typer(report.app)
 app.add_typer(top.app)
 app.add_typer(disclosure.app)
+app.add_typer(prompts.app)
 app.add_typer(forget.app)
 app.add_typer(packages.app)
 app.add_typer(packages.keys, name="keys")
@@ -87,12 +101,19 @@ def run(
     unattended: Annotated[
         bool, typer.Option(help="Ask nobody: a question gets its default, one without ends the run.")
     ] = False,
+    without: Annotated[
+        str,
+        typer.Option(
+            metavar="PARTS", help="What the run goes without: collaboration,debugging,reflection,few_shot, or some."
+        ),
+    ] = "",
     detach: Annotated[bool, typer.Option(help="Print the run's id and return at once.")] = False,
 ) -> None:
     """Ask for a model and follow the run; its questions are asked here. Ctrl-C detaches; the run goes on."""
     if train_seconds is not None and train_seconds <= 0:
         raise UserError("--train-seconds must be more than 0.")
-    budget, points = Budget(train_seconds=train_seconds), _points(approve)
+    budget, points = Budget(train_seconds=train_seconds), _some(approve, POINTS, "--approve")
+    left_out = _some(without, SWITCHES, "--without")
     with connect() as gateway:
         if core.startswith("scripted:"):
             from services.command.replay import replay  # the bus takes long to import
@@ -107,10 +128,11 @@ def run(
                     dataset=dataset,
                     approvals=points,
                     unattended=unattended,
+                    without=left_out,
                 ),
             )
         else:
-            run_id = gateway.request_run(requirement, core, seed, budget, dataset, points, unattended)
+            run_id = gateway.request_run(requirement, core, seed, budget, dataset, points, unattended, left_out)
         if detach:
             print(run_id)
             return
@@ -263,11 +285,12 @@ def _tell(events: Sequence[tuple[int, Event]]) -> None:
     print(questions.waiting(events, out.width), end="")
 
 
-def _points(text: str) -> tuple[Point, ...]:
-    found = {point.strip() for point in text.split(",") if point.strip()}
-    if unknown := found - {*POINTS}:
-        raise UserError(f"--approve takes {', '.join(POINTS)}, not {', '.join(sorted(unknown))}.")
-    return tuple(point for point in POINTS if point in found)
+def _some(text: str, known: Sequence[Word], option: str) -> tuple[Word, ...]:
+    """The words of a list with commas, in the order of those that are known."""
+    found = {word.strip() for word in text.split(",") if word.strip()}
+    if unknown := found - {*known}:
+        raise UserError(f"{option} takes {', '.join(known)}, not {', '.join(sorted(unknown))}.")
+    return tuple(word for word in known if word in found)
 
 
 def _fail(error: Exception, code: int) -> NoReturn:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from shared.contracts.base import Ref, Token
 from shared.contracts.erasure import Amount
 from shared.contracts.questions import Point, Question
-from shared.contracts.runs import Budget, RunSummary
+from shared.contracts.runs import Budget, RunSummary, Switch
 from shared.contracts.transcript import Waiting
 from shared.contracts.weights import Suffix
 from shared.settings import Right
@@ -25,6 +25,7 @@ class NewRun(Body):
     core: str = Field(
         "playbook", description="playbook, a model's name or <endpoint>:<model>; `A,task_manager=B` for one role"
     )
+    without: tuple[Switch, ...] = Field((), description="What the run goes without, to see what it is worth.")
     budget: Budget = Budget()
     seed: int = 0
     dataset: str | None = Field(None, description="Id of the dataset to take; without it the Task Manager chooses.")

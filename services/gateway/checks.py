@@ -13,7 +13,7 @@ from services.gateway.bodies import NewRun
 from shared.contracts.base import Ref, new_run_id
 from shared.contracts.cards import parse_card
 from shared.contracts.questions import Question
-from shared.contracts.runs import Budget, DataCard, RunRequested
+from shared.contracts.runs import SWITCHES, Budget, DataCard, RunRequested, Switch
 from shared.errors import NotFound, Unavailable, UserError
 from shared.models import cores, make_core
 from shared.models.endpoint import EndpointCore
@@ -36,6 +36,7 @@ def request(body: NewRun, core: str, who: str, known: Sequence[DataCard]) -> Run
         cause=None,
         requirement=requirement(body.requirement),
         core=core,
+        without=without(body.without, core),
         budget=body.budget,
         seed=body.seed,
         dataset=dataset(body.dataset, known) if body.dataset else None,
@@ -55,6 +56,15 @@ def requirement(text: str) -> str:
     if len(text) > MAX_REQUIREMENT:
         raise UserError(f"The request has {len(text)} characters; say it in at most {MAX_REQUIREMENT}.")
     return text
+
+
+def without(switches: Sequence[Switch], spec: str) -> tuple[Switch, ...]:
+    """What a run goes without, each once and in order. The playbook has no prompts and keeps to its role."""
+    found = tuple(one for one in SWITCHES if one in switches)
+    mute = [one for one in found if one != "debugging"]
+    if mute and "playbook" in cores(spec).values():
+        raise UserError(f"The playbook is no language model and cannot go without {', '.join(mute)}: choose a model.")
+    return found
 
 
 async def core(spec: str, budget: Budget, models_file: Path | None) -> str:

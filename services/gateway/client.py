@@ -16,10 +16,11 @@ from services.gateway.login import Credentials
 from services.gateway.openid import certificates
 from services.gateway.record import Record
 from services.gateway.trace_model import Trace
+from shared.agent.brief import Brief
 from shared.contracts.base import Ref
 from shared.contracts.disclosure import Disclosed
 from shared.contracts.questions import Point, Question
-from shared.contracts.runs import Budget, DataCard, RunFinished, RunSummary
+from shared.contracts.runs import Budget, DataCard, RunFinished, RunSummary, Switch
 from shared.contracts.transcript import Waiting
 from shared.contracts.weights import Suffix, Weights
 from shared.errors import M3Error, NotFound, Unavailable, UserError
@@ -69,9 +70,10 @@ class Gateway:
         dataset: str | None = None,
         approvals: Sequence[Point] = (),
         unattended: bool = False,
+        without: Sequence[Switch] = (),
     ) -> str:
         body: dict[str, Any] = {"requirement": requirement, "core": core, "seed": seed, "unattended": unattended}
-        body |= {"dataset": dataset, "approvals": list(approvals)}
+        body |= {"dataset": dataset, "approvals": list(approvals), "without": list(without)}
         if budget:
             body["budget"] = budget.model_dump(mode="json")
         return str(self._ask("POST", "/runs", json=body)["run_id"])
@@ -180,6 +182,11 @@ class Gateway:
 
     def record(self, run_id: str) -> Record:
         return Record.model_validate(self._ask("GET", f"/runs/{run_id}/artifacts/record"))
+
+    def briefs(self, run_id: str) -> dict[str, Brief]:
+        """Role -> what it was woken with last."""
+        found = self._ask("GET", f"/runs/{run_id}/briefs")
+        return {role: Brief.model_validate(brief) for role, brief in found.items()}
 
     def follow(self, run_id: str) -> Iterator[Item]:
         """Every item of a run once, until RunFinished. Reconnects with Last-Event-ID while the gateway restarts."""

@@ -19,10 +19,12 @@ from services.gateway.report.page import POLICY, page
 from services.gateway.report.text import text
 from services.gateway.trace import trace
 from services.gateway.trace_model import Trace
-from shared.contracts.base import AGENTS, Ref
+from shared.agent.brief import Brief
+from shared.contracts.base import AGENTS, AgentName, Ref
 from shared.contracts.disclosure import Disclosed
 from shared.contracts.runs import CancelRequested, RunSummary
 from shared.contracts.state import RunState
+from shared.contracts.transcript import Observation
 from shared.disclosure.again import text_of_turn
 from shared.errors import NotFound, UserError
 from shared.models.diverged import kept
@@ -116,6 +118,16 @@ async def get_disclosed_text(run_id: Run, number: int, parts: Known) -> str:
     one = told[number - 1]
     entries, _ = await parts.bus.entries(run_id, one.role)
     return await asyncio.to_thread(text_of_turn, one, entries)
+
+
+@router.get("/runs/{run_id}/briefs", tags=["runs"], dependencies=needs("data"))
+async def get_briefs(run_id: Run, parts: Known) -> dict[AgentName, Brief]:
+    """What each role was woken with last; `m3builder prompt` shows it as a core reads it."""
+    _, entries = await story_of(parts, run_id)
+    opened = {
+        role: [one for one in found if isinstance(one, Observation) and one.opens] for role, found in entries.items()
+    }
+    return {role: Brief.model_validate(found[-1].event) for role, found in opened.items() if found}
 
 
 @router.get("/runs/{run_id}/trace", tags=["runs"])

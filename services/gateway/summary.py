@@ -61,7 +61,8 @@ def _end(state: RunState) -> Iterable[tuple[str, str]]:
             text += f", gate {end.gate}"
     yield "Run", text
     if state.requested:
-        yield "Request", f"{state.requested.requirement} [core {state.requested.core}]"
+        left = f", without {', '.join(state.requested.without)}" if state.requested.without else ""
+        yield "Request", f"{state.requested.requirement} [core {state.requested.core}{left}]"
     reason = (end.reason if end and end.end != "succeeded" else "") or (state.failed.reason if state.failed else "")
     yield "Why", reason
     if state.infeasible:

@@ -7,7 +7,7 @@ from services.model_trainer.playbook import playbook
 from shared.agent.asking import ask_person
 from shared.agent.brief import Brief
 from shared.agent.returning import return_work
-from shared.agent.role import Facts, Probe, Role, Submission
+from shared.agent.role import LIBRARY, Facts, Probe, Role, Submission
 from shared.contracts.base import Event, Spent
 from shared.contracts.state import RunState
 from shared.contracts.tools import (
@@ -42,7 +42,7 @@ def finished(answer: FinishedTraining, facts: Facts, brief: Brief, state: RunSta
         gpu_seconds=job.gpu_seconds,
         seconds=job.seconds,
         notes=answer.notes,
-        spent=spent + Spent(gpu_seconds=job.gpu_seconds),
+        spent=spent,
     )
 
 
@@ -66,4 +66,5 @@ ROLE = Role(
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,
+    pages=(LIBRARY,),
 )

@@ -48,7 +48,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     edits, config = set_keys("config.yaml", text_of(read, f"{WORK}/{name}"), fit.keys)
     if name != "config.yaml":
         edits = [call(WriteFiles(files={"config.yaml": config}, overwrite=True))]
-    judged = yield (*edits, submit("submit_module", fit.module))
+    judged = yield (*edits, submit("submit_module", fit.module.model_copy(update={"confirmed": True})))
     if samples := bad_samples(judged):
         judged = yield (hand_back(samples, "the module cannot be fed"),)
         raise UserError(
@@ -57,7 +57,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
         )
     back, _ = set_keys("config.yaml", config, fit.back)
     notes = f"{', '.join(fit.back)} left to the template: " + "; ".join(judged.notes)
-    judged = yield (*back, submit("submit_module", fit.module.model_copy(update={"notes": notes})))
+    judged = yield (*back, submit("submit_module", fit.module.model_copy(update={"notes": notes, "confirmed": True})))
     raise UserError("the module was not accepted: " + "; ".join(judged.notes))
 
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import JsonValue, TypeAdapter
 
 from services.module_architect.check import check_module
 from services.module_architect.playbook import playbook
 from shared.agent.asking import ask_person
 from shared.agent.brief import Brief
 from shared.agent.returning import return_work
-from shared.agent.role import Facts, Probe, Role, Submission
+from shared.agent.role import LIBRARY, Facts, Probe, Role, Submission
 from shared.contracts.base import Event, Spent
 from shared.contracts.modules import AssembledModule, ModuleAssembled
 from shared.contracts.state import RunState
@@ -32,6 +32,16 @@ def probe(answer: AssembledModule, brief: Brief) -> Probe:
     return Probe("verify_batches", ("--folder", answer.folder, "--config", answer.config))
 
 
+def pace(facts: Facts, batch: int, seconds: float) -> dict[str, JsonValue]:
+    """Size of the network, how long a step took in the probe, and how many epochs of such steps `seconds` hold."""
+    found = {name: facts[name] for name in ("parameters", "milliseconds", "device") if facts.get(name)}
+    counts, step = facts.get("counts"), facts.get("milliseconds")
+    cases = counts.get("train") if isinstance(counts, dict) else None
+    if isinstance(step, int | float) and step > 0 and isinstance(cases, int) and cases:
+        found |= {"batch": batch, "epochs": round(1000 * seconds / (step * max(1, cases / batch)), 1)}
+    return found
+
+
 def assembled(answer: AssembledModule, facts: Facts, brief: Brief, state: RunState, spent: Spent) -> Event:
     batches = facts["batches"]
     assert isinstance(batches, dict)
@@ -39,6 +49,7 @@ def assembled(answer: AssembledModule, facts: Facts, brief: Brief, state: RunSta
         {split: batch["shape"] for split, batch in batches.items() if isinstance(batch, dict)}
     )
     built = facts.get("built")
+    settled = facts.get("settled")
     words = {name: str(told) for name, told in built.items() if told} if isinstance(built, dict) else {}
     return ModuleAssembled.make(
         run_id=brief.run_id,
@@ -48,6 +59,8 @@ def assembled(answer: AssembledModule, facts: Facts, brief: Brief, state: RunSta
         module=answer.model_copy(update={"input_shape": shapes["train"][1:], **words}),
         batch_shapes=shapes,
         workspace_sha256=str(facts["workspace_sha256"]),
+        settled=settled if isinstance(settled, dict) else {},
+        measured=pace(facts, shapes["train"][0], brief.train_seconds),
         spent=spent,
     )
 
@@ -72,4 +85,5 @@ ROLE = Role(
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,
+    pages=(LIBRARY,),
 )

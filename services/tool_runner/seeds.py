@@ -6,11 +6,14 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from services.tool_runner.mounts import Mounted
 from services.tool_runner.sandbox import find_gpus
+from services.tool_runner.sandbox.gpu import told
 from services.tool_runner.views import write_build_seed
 from shared.contracts.base import Service
 from shared.contracts.data import ViewManifest
@@ -74,10 +77,13 @@ def seed_for(area: str, state: RunState, context: Context, mounted: Mounted) -> 
 def environment_of(settings: Settings) -> dict[str, Any]:
     """Facts of the machine that a core should not have to guess."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    gpus = find_gpus(settings.gpus).devices
     return {
         "cpu_threads": min(settings.sandbox_cpu_threads, os.cpu_count() or 1),
         "memory_mb": min(settings.sandbox_memory_mb, pages // 2**20),
-        "gpus": find_gpus(settings.gpus).devices,
+        "gpus": gpus,
+        "gpu_memory": told() if gpus else [],
+        "versions": {name: version(name) for name in ("torch", "monai", "transformers", "nnunetv2") if find_spec(name)},
     }
 
 

@@ -1,8 +1,11 @@
 """What a role is told when it is woken. Recorded in the transcript: a resumed role starts from the same words."""
 
-from pydantic import Field
+from datetime import UTC, datetime
 
-from shared.contracts.base import AgentName, Contract, RunId
+from pydantic import JsonValue
+
+from shared.agent import budget
+from shared.contracts.base import AgentName, Contract, RunId, Spent
 from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.modules import ModuleAssembled
 from shared.contracts.runs import DataCard, RunRequested, TaskPlanned, WorkReturned
@@ -27,7 +30,10 @@ class Brief(Contract):
     handed_back: WorkReturned | None = None
     answers: dict[str, str] = {}
     """Key -> what a person answered. The answers to the Data Engineer, who sees test labels, it alone reads."""
-    actions_left: int | None = Field(default=None)
+    budget: str = ""
+    """What the run may use and has used, in sentences."""
+    machine: dict[str, JsonValue] = {}
+    """Where a role that builds and trains works: threads, memory, GPUs, versions."""
     weights: tuple[Offered, ...] = ()
     """What is on the shelf; for the two roles that build and train."""
     secret: str = ""
@@ -49,7 +55,8 @@ def make_brief(
     if state.requested is None:
         raise ValueError(f"run {state.run_id} was never requested")
     later = role in ("module_architect", "model_trainer")
-    bound = state.budget.actions
+    job = state.budget.train_seconds or train_seconds
+    used = budget.told(budget.bounds(state, Spent(), datetime.now(UTC)))
     return Brief(
         run_id=state.run_id,
         role=role,
@@ -67,7 +74,7 @@ def make_brief(
             for key, value in state.answers.items()
             if role == "data_engineer" or state.askers.get(key) != "data_engineer"
         },
-        actions_left=None if bound is None else max(0, bound - state.spent.actions),
+        budget=f"{used} A training job may take {job:g} s of wall time." if later else used,
         weights=weights if later else (),
-        train_seconds=state.budget.train_seconds or train_seconds,
+        train_seconds=job,
     )

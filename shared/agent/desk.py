@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from shared.agent import budget
 from shared.agent.brief import Brief
+from shared.agent.calls import text_of
 from shared.agent.role import Facts, Probe, Role
-from shared.contracts.flow import ASKS
+from shared.agent.solo import going_on
+from shared.contracts.base import Spent
+from shared.contracts.flow import ASKS, GOES_ON, stage_of
 from shared.contracts.state import RunState
-from shared.contracts.tools import StartTraining, ToolArgs, ToolCall, ToolResult
+from shared.contracts.tools import ReadFiles, StartTraining, ToolArgs, ToolCall, ToolResult
 from shared.contracts.training import JobSpec
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import DataUnusable, ToolBroken
@@ -20,6 +25,9 @@ from shared.store.archives import unpack_seconds
 
 if TYPE_CHECKING:
     from shared.bus import Bus
+
+MACHINE = "/workspace/environment.json"
+"""What the runner says of itself."""
 
 CALL_SECONDS = 900.0
 """A tool call may wait in the queue and run for up to ten minutes; unpacking an uploaded dataset comes on top."""
@@ -34,12 +42,21 @@ class Desk:
         self.brief = brief
         self.tool_class = ASKS[role.name][0]
         self.entries: list[Turn | Observation] = []
+        self.before: list[Turn | Observation] = []
+        """Of a run without collaboration: what was said in the role whose conversation goes on here."""
         self._head = 0
 
     async def open(self) -> None:
-        """Read the transcript and, if this order is new, write the brief down as its first line."""
+        """Read the transcript and, if this order is new, write the brief down as its first line, with what the runner
+        says of the machine to a role that builds."""
         self.entries, self._head = await self.bus.entries(self.brief.run_id, self.role.name)
+        if self.role.team and (earlier := GOES_ON.get(self.role.name)):
+            self.before, _ = await self.bus.entries(self.brief.run_id, earlier)
         if not self.segment:
+            if stage_of(self.role.name).area == "build":
+                call_id = f"{self.brief.run_id}-{self.role.name}-{self.brief.order[:16]}-machine"
+                found = text_of(await self.call(call_id, ReadFiles.tool, {"paths": [MACHINE]}), MACHINE)
+                self.brief = self.brief.model_copy(update={"machine": json.loads(found) if found else {}})
             await self.record(
                 Observation(
                     run_id=self.brief.run_id,
@@ -66,6 +83,20 @@ class Desk:
             if isinstance(entry, Observation) and entry.event_id == self.brief.order:
                 return self.entries[position:]
         return []
+
+    @property
+    def spent(self) -> Spent:
+        """What this order has cost so far; earlier orders are in the run's state."""
+        return sum((entry.spent for entry in self.segment if isinstance(entry, Turn)), Spent())
+
+    async def budget(self) -> str:
+        """What is used of the run's budget, in a sentence."""
+        state = await self.bus.state(self.brief.run_id)
+        return budget.told(budget.bounds(state, self.spent, now()), self.entries)
+
+    def talk(self) -> tuple[Brief, list[Turn | Observation]]:
+        """What a core is given to decide: the brief that its conversation began with, and all since."""
+        return going_on(self.before, self.brief, self.segment)
 
     async def record(self, entry: Turn | Observation) -> None:
         """Raises StaleTranscript when another replica has written meanwhile."""
@@ -109,7 +140,9 @@ class Desk:
         return dict(result.data)
 
     async def start_training(self, call_id: str, arguments: StartTraining) -> ToolResult:
-        seconds = min(arguments.seconds, self.brief.train_seconds)
+        state = await self.bus.state(self.brief.run_id)
+        left = budget.seconds_left(budget.bounds(state, self.spent, now()))
+        seconds = max(1.0, min(arguments.seconds, self.brief.train_seconds, left))
         await self.bus.submit_job(
             "train",
             JobSpec(
@@ -153,6 +186,7 @@ class Desk:
                 number=self.turns,
                 event_id=ended.event_id,
                 event=ended.model_dump(mode="json"),
+                budget=await self.budget(),
             )
         )
         return True

@@ -4,25 +4,16 @@ from opentelemetry.trace import Span
 from pydantic import JsonValue, ValidationError
 
 from shared import telemetry
+from shared.agent import budget
 from shared.agent.bounds import bounded
 from shared.agent.core import Core
 from shared.agent.desk import Desk, gather_calls, now
 from shared.agent.role import Facts, Submission
 from shared.agent.stuck import hopeless, nudge
 from shared.contracts.base import Contract, Spent
-from shared.contracts.runs import Budget
 from shared.contracts.tools import ToolArgs, ToolResult
 from shared.contracts.transcript import Call, Observation, Turn
-from shared.errors import M3Error
-
-
-class OutOfBudget(M3Error):
-    """The run may take no further action: `bound` is the name of what is used up, `used_up` how much that was."""
-
-    def __init__(self, bound: str, used_up: float) -> None:
-        super().__init__(f"the run's budget of {used_up:g} {bound} is used up")
-        self.bound = bound
-        self.used_up = used_up
+from shared.errors import GateFailed, M3Error
 
 
 class GaveUp(M3Error):
@@ -51,21 +42,22 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
             with telemetry.below(deciding):
                 observation, accepted = await _act(desk, turn)
             if turn is last and not (accepted and len(turn.calls) == 1):
-                await desk.record(observation)
+                await desk.record(observation.model_copy(update={"budget": await desk.budget()}))
             if accepted:
                 return accepted
             continue
-        if desk.waiting_for() and not await desk.job_ended(await desk.bus.state(desk.brief.run_id)):
-            return None
         state = await desk.bus.state(desk.brief.run_id)
+        if desk.waiting_for() and not await desk.job_ended(state):
+            return None
         if not state.live:
             return None
-        spent = spent_in(desk)
-        _check_budget(state.budget, state.spent + spent)
+        budget.check(budget.bounds(state, desk.spent, now()))
+        if "debugging" in desk.brief.requested.without:
+            _first_try(desk)
         if hopeless(desk.segment):
             raise GaveUp("the core kept repeating the same calls after it was told so")
         with telemetry.turn_span(desk.role.name, desk.brief.run_id, desk.turns + 1, core.name) as deciding:
-            decision = await core.decide(desk.role, desk.brief, desk.segment)
+            decision = await core.decide(desk.role, *desk.talk())
             await desk.record(
                 Turn(
                     run_id=desk.brief.run_id,
@@ -95,13 +87,13 @@ def _to_act_on(desk: Desk) -> Turn | None:
     return found if isinstance(found, Turn) else None
 
 
-def spent_in(desk: Desk) -> Spent:
-    """What this order has cost so far; earlier orders are in the run's state."""
-    total = Spent()
-    for entry in desk.segment:
-        if isinstance(entry, Turn):
-            total += entry.spent
-    return total
+def _first_try(desk: Desk) -> None:
+    """Of a run without debugging: raises GateFailed for a refused submission, and for a job that failed."""
+    seen = [entry for entry in desk.segment if isinstance(entry, Observation)]
+    refused = [one.summary for each in seen for one in each.results if not one.ok and desk.role.submission(one.tool)]
+    ends = [str(each.event["outcome"]) for each in seen if each.event and "outcome" in each.event]
+    if why := [*refused, *(f"its job ended as {end}" for end in ends if end != "ok")]:
+        raise GateFailed(f"the run goes without debugging, and the first try failed: {why[0]}", "first_try")
 
 
 async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
@@ -160,7 +152,7 @@ async def _submitted(desk: Desk, turn: Turn, position: int) -> Accepted | tuple[
         return _refused(desk, turn, position, _plain(error)), []
     facts, problems = await _judge(desk, turn, position, submission, answer)
     if not problems:
-        return Accepted(tool=submission.tool, answer=answer.model_dump(mode="json"), facts=facts, spent=spent_in(desk))
+        return Accepted(tool=submission.tool, answer=answer.model_dump(mode="json"), facts=facts, spent=desk.spent)
     refused = _refused(desk, turn, position, "not accepted:\n- " + "\n- ".join(problems))
     bad = {name: fact for name, fact in facts.items() if name == "bad_samples" and fact}
     return refused.model_copy(update={"data": bad}), problems
@@ -186,15 +178,3 @@ def _plain(error: ValidationError) -> str:
     """A validation error in words that a core can act on."""
     lines = [f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}" for item in error.errors()[:8]]
     return "the arguments do not fit: " + "; ".join(lines)
-
-
-def _check_budget(budget: Budget, spent: Spent) -> None:
-    bounds = {
-        "actions": (budget.actions, spent.actions),
-        "tokens": (budget.tokens, spent.input_tokens + spent.output_tokens),
-        "usd": (budget.usd, spent.usd),
-        "gpu_seconds": (budget.gpu_seconds, spent.gpu_seconds),
-    }
-    for name, (bound, used) in bounds.items():
-        if bound is not None and used >= bound:
-            raise OutOfBudget(name, bound)

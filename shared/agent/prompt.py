@@ -1,25 +1,59 @@
-"""What a language model is given: the static part first and byte-stable, the tool list from the argument models."""
+"""What a language model is given: the static part first and byte-stable, the tool list from the argument models, and a
+first message with what its role needs and nothing else."""
 
 import json
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from shared.agent.brief import Brief
 from shared.agent.role import Role
+from shared.agent.showing import as_text, fenced, shortened
+from shared.contracts.runs import DataCard, Switch
 
 COMMON = Path(__file__).with_name("common.md")
+SOLO = Path(__file__).with_name("solo.md")
+SECTIONS: Mapping[str, Switch] = {"Example": "few_shot", "Before you submit": "reflection"}
+"""Headings of a role's prompt whose sections a run can go without."""
+
+CARDS_ROOM = 30_000
+"""Characters that the datasets of the Task Manager's first message may have; descriptions are cut until they fit."""
+CUTS = (4000, 1200, 500, 200, 80)
+AWAY = 200
+"""Of one that is not here and cannot be taken."""
+EVIDENCE = 4000
+"""Characters of what was handed back."""
 
 
-def system_prompt(role: Role) -> str:
-    """What every role is told, then the role's own prompt; the same bytes in every run, for the providers' caches."""
-    return COMMON.read_text(encoding="utf-8") + "\n" + role.prompt.read_text(encoding="utf-8")
+def system_parts(role: Role, without: Collection[Switch] = ()) -> dict[str, str]:
+    """What a role is told before anything of a run: title -> text, the same in every run, for endpoints' caches."""
+    parts = {"rules for every role": COMMON.read_text(encoding="utf-8")}
+    if role.team:
+        parts["alone"] = SOLO.read_text(encoding="utf-8")
+    for one in role.team or (role,):
+        parts[f"role {one.name}"] = _with_sections(one.prompt.read_text(encoding="utf-8"), without)
+    for page in dict.fromkeys(page for one in role.team or (role,) for page in one.pages):
+        parts[f"page {page.parent.name}/{page.name}"] = page.read_text(encoding="utf-8")
+    return parts
+
+
+def system_prompt(role: Role, without: Collection[Switch] = ()) -> str:
+    return "\n".join(system_parts(role, without).values())
+
+
+def _with_sections(text: str, without: Collection[Switch]) -> str:
+    head, *sections = text.split("\n## ")
+    kept = [one for one in sections if SECTIONS.get(one.partition("\n")[0]) not in without]
+    return "\n## ".join([head, *kept]).rstrip() + "\n"
 
 
 def tool_schemas(role: Role) -> list[dict[str, Any]]:
     """Name, description and JSON Schema of every tool and submission, in a stable order."""
-    listed = [(tool.tool, tool) for tool in role.tools] + [(item.tool, item.answer) for item in role.submissions]
+    team = role.team or (role,)
+    listed = {tool.tool: tool for one in team for tool in one.tools}
+    models = listed | {item.tool: item.answer for one in team for item in one.submissions}
     schemas = []
-    for name, model in sorted(listed):
+    for name, model in sorted(models.items()):
         schema = terse(model.model_json_schema())
         description = schema.pop("description", "")
         schemas.append({"name": name, "description": description, "input_schema": schema})
@@ -39,23 +73,77 @@ def terse(schema: Any) -> Any:
     return kept
 
 
-BOOKKEEPING = ("kind", "run_id", "event_id", "caused_by", "sender", "at", "spent", "budget", "asked_by", "seed")
-"""What programs need of an event and its reader does not."""
-
-
 def opening(brief: Brief) -> str:
-    """The first message: what the roles before handed over, as JSON a person can read, without what is not set."""
-    documents = brief.model_dump(mode="json", exclude={"order", "role", "cards", "secret"}, exclude_defaults=True)
-    for event in documents.values():
-        for name in BOOKKEEPING if isinstance(event, dict) else ():
-            event.pop(name, None)
-    if planned := documents.get("planned"):
-        # What other roles are to do, and why other datasets were not taken, is not this one's work.
-        if brief.role != "task_manager":
-            planned["plan"].pop("refused", None)
-            planned["plan"]["instructions"] = planned["plan"].get("instructions", {}).get(brief.role, "")
-        for name in ("path", "archive", "looked_at"):
-            planned.get("card", {}).pop(name, None)
-    return "The request and the documents of the roles before you:\n" + json.dumps(
-        documents, indent=1, ensure_ascii=False
-    )
+    """The first message."""
+    return "\n\n".join(f"# {title}\n{text}" for title, text in opening_parts(brief).items())
+
+
+def opening_parts(brief: Brief) -> dict[str, str]:
+    """Title -> text of what a role needs to know of its run: no ids, hashes or zeros, and what others wrote as data."""
+    parts = {"Request": brief.requested.requirement}
+    if brief.role == "task_manager":
+        parts["Datasets"] = datasets(brief.cards)
+        if brief.requested.dataset:
+            parts["Chosen by the person who asks"] = brief.requested.dataset
+    if brief.planned:
+        plan = brief.planned.plan
+        hidden = {"dataset_id", "reason", "refused", "instructions"}
+        parts["Plan"] = as_text(plan.model_dump(mode="json", exclude_defaults=True, exclude=hidden))
+        if words := plan.instructions.get(brief.role):
+            parts["From the Task Manager"] = words
+    if brief.planned and brief.role == "data_engineer":
+        card = brief.planned.card
+        told = {"name": card.name, "description": card.description, **card.extra, "files": _files(card)}
+        parts["Card of the dataset"] = fenced(as_text({name: one for name, one in told.items() if one}))
+    if brief.locked:
+        lock = brief.locked
+        sides = {
+            side: {"patients": lock.patients.get(side), **lock.counts[side]}
+            for side in ("train", "val")
+            if side in lock.counts
+        }
+        facts = lock.facts.model_dump(mode="json", exclude_defaults=True)
+        parts["Cases, as trusted programs measured them"] = fenced(as_text({"cases": sides} | facts))
+    if brief.assembled:
+        made = brief.assembled
+        module = made.module.model_dump(mode="json", exclude_defaults=True, exclude={"confirmed"})
+        told = {**module, "batches": made.batch_shapes, "settled": made.settled, "probe": made.measured}
+        parts["Module, as the probe saw it"] = fenced(as_text({name: one for name, one in told.items() if one}))
+    if brief.weights:
+        shelf = [one.model_dump(mode="json", exclude_defaults=True) for one in brief.weights]
+        parts["Weights on the shelf"] = fenced(as_text(shelf))
+    if brief.machine:
+        parts["Machine"] = as_text(brief.machine)
+    if brief.answers:
+        parts["Answered by a person"] = as_text(brief.answers)
+    if back := brief.handed_back:
+        evidence = shortened(as_text({"reason": back.reason, "evidence": back.evidence}), EVIDENCE)
+        parts[f"Handed back to you by {back.sender}"] = fenced(evidence)
+    if brief.budget:
+        parts["Budget"] = brief.budget
+    return parts
+
+
+def datasets(cards: Collection[DataCard]) -> str:
+    """All registered datasets, with descriptions as long as there is room for."""
+    if not cards:
+        return "None is registered."
+    text = ""
+    for cut in CUTS:
+        listed = [
+            {"dataset_id": card.dataset_id, "name": card.name, "here": card.here}
+            | {"description": shortened(card.description, cut if card.here else min(cut, AWAY))}
+            | ({"files": files} if (files := _files(card)) else {})
+            for card in cards
+        ]
+        text = as_text(listed)
+        if len(text) <= CARDS_ROOM:
+            break
+    return fenced(text)
+
+
+def _files(card: DataCard) -> dict[str, Any]:
+    """What was seen in a dataset's files, in counts and words of ours."""
+    if card.profile is None:
+        return {}
+    return card.profile.for_planning().model_dump(mode="json", exclude_defaults=True, exclude={"digest", "size"})

@@ -7,11 +7,15 @@ from typing import Any
 
 from pydantic import JsonValue
 
+import shared.training
 from shared.agent.brief import Brief
 from shared.contracts.base import AgentName, Contract, Event, Spent
 from shared.contracts.state import RunState
 from shared.contracts.tools import ToolArgs
 from shared.contracts.transcript import Call, Observation
+
+LIBRARY = Path(shared.training.__file__).with_name("README.md")
+"""The page of the library that training programs use, for roles that write such programs."""
 
 Facts = dict[str, JsonValue]
 Playbook = Callable[[Brief], Generator[tuple[Call, ...], Observation, None]]
@@ -47,6 +51,10 @@ class Role:
     submissions: tuple[Submission, ...]
     prompt: Path
     playbook: Playbook
+    pages: tuple[Path, ...] = ()
+    """What it is told besides: documents that stand for themselves."""
+    team: tuple["Role", ...] = ()
+    """Of a run without collaboration: all roles, whose prompts and tools this one has beside its own."""
 
     def submission(self, tool: str) -> Submission | None:
         return next((item for item in self.submissions if item.tool == tool), None)

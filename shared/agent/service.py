@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from shared.agent.asking import ask_for_budget
 from shared.agent.brief import make_brief
+from shared.agent.budget import OutOfBudget
 from shared.agent.cards import current_cards
 from shared.agent.desk import Desk, now
-from shared.agent.loop import GaveUp, OutOfBudget, run_agent, spent_in
+from shared.agent.loop import GaveUp, run_agent
 from shared.agent.role import Role
+from shared.agent.solo import alone
 from shared.contracts.base import Event
 from shared.contracts.flow import stage_of
 from shared.contracts.questions import END, QuestionAsked
@@ -33,8 +36,10 @@ log = logging.getLogger(__name__)
 class AgentService:
     """Handles a role's events. Level-triggered: any event makes it look at what the run's state asks of the role."""
 
-    def __init__(self, role: Role, context: Context) -> None:
+    def __init__(self, role: Role, context: Context, team: Sequence[Role] = ()) -> None:
+        """`team`: all four roles, for runs without collaboration."""
         self.role = role
+        self.team = team
         self.bus = context.bus
         self.settings = context.settings
         self._busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -49,13 +54,15 @@ class AgentService:
             self._waits.pop(event.run_id, None)
 
     async def _work(self, order: str, state: RunState) -> None:
-        name, seconds = self.role.name, self.settings.train_seconds
+        assert state.requested is not None
+        name, role = self.role.name, self.role
+        if "collaboration" in state.requested.without:
+            role = alone(role, self.team)
         cards = await current_cards(self.bus, self.settings.profile_seconds) if name == "task_manager" else ()
         dataset = state.planned.plan.dataset_id if state.planned and stage_of(name).area == "build" else ""
         shelf = tuple(Offered.of(weights) for weights in await self.bus.weights(dataset)) if dataset else ()
-        brief = make_brief(name, order, state, cards, seconds, shelf)
-        desk = Desk(self.bus, self.role, brief.model_copy(update={"secret": await self.bus.secret(state.run_id)}))
-        assert state.requested is not None
+        brief = make_brief(name, order, state, cards, self.settings.train_seconds, shelf)
+        desk = Desk(self.bus, role, brief.model_copy(update={"secret": await self.bus.secret(state.run_id)}))
         try:
             its = cores(state.requested.core)[self.role.name]
             core = make_core(its, self.settings.models_file, self.settings.model_seconds)
@@ -123,7 +130,7 @@ class AgentService:
         elif isinstance(error, GateFailed):
             end, gate = "failed_gate", error.gate
         await self._failed(
-            desk.brief.run_id, order, end=end, gate=gate, reason=f"{self.role.name}: {error}", spent=spent_in(desk)
+            desk.brief.run_id, order, end=end, gate=gate, reason=f"{self.role.name}: {error}", spent=desk.spent
         )
 
     async def dead(self, event: Event, error: BaseException) -> None:
@@ -137,9 +144,9 @@ class AgentService:
         await self.bus.append(failed, unless=lambda now: not now.live or out_of_turn(now, failed))
 
 
-async def run_role(role: Role, context: Context) -> None:
+async def run_role(role: Role, context: Context, team: Sequence[Role] = ()) -> None:
     """Serve one role until the context is stopped."""
-    service = AgentService(role, context)
+    service = AgentService(role, context, team)
     await context.bus.listen(
         role.name, service.handle, context.settings.concurrency, context.stop, on_dead=service.dead
     )

@@ -35,7 +35,7 @@ from shared.bus.streams import (
 )
 from shared.bus.watching import SIZED
 from shared.contracts.base import AGENTS, Service
-from shared.contracts.flow import ASKS, SAYS
+from shared.contracts.flow import ASKS, GOES_ON, SAYS
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ def rights(service: Service) -> Rights:
         reads += [turns_stream(service), kv_stream(SECRETS)]
         says += [turn_subject("*", service), f"log.*.{service}"]
         says += [kv_subject(SECRETS, "*"), disclosed_subject("*", service)]
+    if service in GOES_ON:
+        reads.append(turns_stream(GOES_ON[service]))
     if service in ("module_architect", "model_trainer"):
         reads.append(kv_stream(WEIGHTS))
     if service == "task_manager":

@@ -7,6 +7,7 @@ Everything else follows from it: who holds the baton, whose order it is and what
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeVar
 
 from shared.contracts.base import SERVICES, Event, Service
@@ -121,6 +122,11 @@ SAYS: Mapping[Service, tuple[str, ...]] = {
     for service in SERVICES
 }
 """Which facts are whose to say; the server refuses all others."""
+
+GOES_ON: Mapping[Service, Service] = {
+    after.service: before.service for before, after in pairwise(STAGES) if before.area and after.area
+}
+"""Of a run without collaboration: which role's conversation a role goes on with. None goes on over the lock."""
 
 ASKS: Mapping[Service, tuple[ToolClass, ...]] = {
     service: _of(service, lambda stage: stage.asks) for service in SERVICES

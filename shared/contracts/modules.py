@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from shared.contracts.base import Contract, Event, Spent
 
@@ -25,6 +25,8 @@ class AssembledModule(Contract):
     input_shape: tuple[int, ...] = Field(min_length=1)
     """Channel first, without the batch axis: (C, H, W) or (C, D, H, W)."""
     notes: str = ""
+    confirmed: bool = False
+    """Set it once you were told of warnings and stay with your settings."""
 
 
 class ModuleAssembled(Event):
@@ -34,4 +36,9 @@ class ModuleAssembled(Event):
     """split -> shape of a batch that the probe drew, batch axis first."""
     workspace_sha256: str
     """Digest of the workspace manifest that was probed."""
+    settled: dict[str, JsonValue] = {}
+    """Key of the configuration that stood on `auto` -> what it became."""
+    measured: dict[str, JsonValue] = {}
+    """`parameters`; `milliseconds` that a step of the probe's `batch` took on its `device`; `epochs` of such steps that
+    the time of a job holds."""
     spent: Spent = Spent()

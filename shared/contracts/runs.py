@@ -1,7 +1,7 @@
 """A run from request to end: what the gateway, the Task Manager and its keeper say."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, JsonValue
 
@@ -23,6 +23,7 @@ class Budget(Contract):
     usd: float | None = Field(default=None, gt=0)
     gpu_seconds: float | None = Field(default=None, gt=0)
     wall_seconds: float | None = Field(default=None, gt=0)
+    """Since the request, but for the time in which a person is asked."""
     train_seconds: float | None = Field(default=None, gt=0)
     """Wall seconds that one training job may take; the Model Trainer turns it into epochs."""
 
@@ -53,6 +54,12 @@ class DataCard(Contract):
         return self.model_copy(update={"profile": self.profile.for_planning() if self.profile else None})
 
 
+Switch = Literal["collaboration", "debugging", "reflection", "few_shot"]
+SWITCHES: tuple[Switch, ...] = get_args(Switch)
+"""What a run can go without, to see what it is worth: roles apart, a second try after a failure, the section of each
+prompt that asks to look again, and that with an example of the work."""
+
+
 class RunRequested(Event):
     """A person asks for a model."""
 
@@ -60,6 +67,7 @@ class RunRequested(Event):
     requirement: str = Field(min_length=1, max_length=4000)
     core: str = "playbook"
     """`playbook`, `scripted:<transcript>`, `anthropic:<model>` or `openai:<model>`."""
+    without: tuple[Switch, ...] = ()
     budget: Budget = Budget()
     dataset: Token | None = None
     """The dataset to take, where a person has chosen it."""

@@ -77,6 +77,8 @@ class RunState(Contract):
     scorings: int = 0
     budget: Budget = Budget()
     spent: Spent = Spent()
+    waited: float = 0.0
+    """Seconds in which a question was open."""
     first_at: float = Field(default=0.0)
     last_at: float = Field(default=0.0)
     """Seconds since the epoch of the first and last event."""
@@ -229,6 +231,7 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
             update |= _answered(state, event)
         case DatasetAdded() if state.wants_dataset:
             update |= {"question": None, "resumed": Resumed(role="task_manager", order=event.event_id)}
+            update["waited"] = state.waited + _open_for(state, event)
         case DatasetLocked():
             update |= {"sealed": event.sealed, "locks": event.locks}
         case RunScored():
@@ -248,11 +251,17 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
         case JobStarted():
             update |= {"jobs": state.jobs | {event.job_id: event}}
         case JobFinished():
+            update["spent"] = state.spent + Spent(gpu_seconds=event.gpu_seconds)
             update |= {
                 "jobs": {job: started for job, started in state.jobs.items() if job != event.job_id},
                 "jobs_done": state.jobs_done | {event.job_id: event},
             }
     return state.model_copy(update=update)
+
+
+def _open_for(state: RunState, answer: Event) -> float:
+    """Seconds for which the question that `answer` ends was open."""
+    return max(0.0, (answer.at - state.question.at).total_seconds()) if state.question else 0.0
 
 
 def _answered(state: RunState, event: QuestionAnswered) -> dict[str, object]:
@@ -263,6 +272,7 @@ def _answered(state: RunState, event: QuestionAnswered) -> dict[str, object]:
     if event.sender != "gateway" and not (unattended and event.value == asked.question.default):
         return {}  # only a person says more than the default
     update: dict[str, object] = {"question": None, "answers": state.answers | {event.key: event.value}}
+    update["waited"] = state.waited + _open_for(state, event)
     point = state.awaiting_approval
     if asked.question.wants != "approval":
         if asked.sender in AGENTS:

@@ -204,6 +204,9 @@ TOOLS: dict[str, type[ToolArgs]] = {
     )
 }
 
+READING = frozenset(TOOLS) - {"copy_files", "write_files", "edit_files", "start_training"}
+"""Tools whose answers hold what stands in files, tables, headers or the output of programs."""
+
 PROBES = ("resolve_rules", "verify_infeasible", "verify_batches", "verify_package")
 """Trusted code that the runner runs from its own image on behalf of a role's check; never offered to a core."""
 

@@ -48,10 +48,17 @@ class Observation(Contract):
     """Of the turn that it answers; 0 for the waking event."""
     results: tuple[ToolResult, ...] = ()
     notes: tuple[str, ...] = ()
-    """Problems found by the check, budget warnings, nudges."""
+    """Problems found by the check, nudges."""
+    budget: str = ""
+    """What is used of the run's budget by now, in a sentence, and once that it nears its end."""
     event_id: str | None = None
     """The event that woke the role, or that a job's end was told by."""
     event: dict[str, JsonValue] | None = None
+
+    @property
+    def opens(self) -> bool:
+        """Whether this is the brief that a role was woken with."""
+        return self.event is not None and "order" in self.event
 
 
 class Waiting(Contract):

@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from shared.agent.showing import as_text, fenced
 from shared.contracts.base import Event
-from shared.contracts.tools import Picture, ToolResult
+from shared.contracts.tools import READING, Picture, ToolResult
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.models.playbook import rounds
 
@@ -63,13 +64,13 @@ def exchanges(segment: list[Turn | Observation], blind: str = "") -> list[Exchan
     """
     taken: set[str] = set()
     found = []
-    for turn, observation in rounds(segment):
+    for place, (turn, observation) in enumerate(rounds(segment), 1):
         results = {result.call_id: result for result in observation.results}
         asked = []
         for position, call in enumerate(turn.calls):
             # Some servers count their ids from zero in each reply, or give none.
             own = call.provider_id if call.provider_id not in taken else ""
-            call_id = own or f"call_{turn.number}_{position}"
+            call_id = own or f"call_{place}_{position}"
             taken.add(call_id)
             result = results.get(f"{turn.run_id}-{turn.role}-{turn.number}-{position}")
             pictures = result.pictures if result else ()
@@ -157,7 +158,9 @@ def _answer(call: Call, result: ToolResult | None) -> str:
         return "no result is on record"
     if UNPARSED in call.arguments:
         return f"the arguments were no complete JSON object, so the call was not made; {result.summary}"
-    return result.summary if result.summary.strip() else "(only white space)"
+    if not result.summary.strip():
+        return "(only white space)"
+    return fenced(result.summary) if call.name in READING else result.summary
 
 
 def _remarks(observation: Observation) -> str:
@@ -166,6 +169,7 @@ def _remarks(observation: Observation) -> str:
     parts = [note for note in observation.notes if not any(note in summary for summary in told)]
     if observation.event is not None:
         parts.append(_event(observation.event))
+    parts.append(observation.budget)
     return "\n\n".join(part for part in parts if part.strip())
 
 
@@ -176,7 +180,7 @@ def _event(event: dict[str, JsonValue]) -> str:
     }
     if isinstance(facts.get("outputs"), dict):
         facts["outputs"] = sorted(facts["outputs"])
-    return f"{event.get('kind', 'event')}:\n{json.dumps(facts, indent=1, ensure_ascii=False)}"
+    return f"{event.get('kind', 'event')}:\n{fenced(as_text(facts))}"
 
 
 def _no_number(name: str) -> None:

@@ -64,20 +64,20 @@ class EndpointCore(ABC):
         """Raises UserError for key, account or model name; EndpointAway while the endpoint cannot be worked with;
         ToolBroken for a request that it will not have."""
         if self.listing.endpoint.inside:
-            request = self.body(role, opening(brief), exchanges(segment, self.listing.blind))
+            request = self.body(role, brief, opening(brief), exchanges(segment, self.listing.blind))
             with telemetry.chat_span(role.name, brief.run_id, self.name):
                 return await self.ask(request)
         outgoing = await asyncio.to_thread(Outgoing, brief, segment, self.name, self.listing.blind)
-        request = self.body(role, outgoing.first, outgoing.rest)
+        request = self.body(role, brief, outgoing.first, outgoing.rest)
         if not self.listing.endpoint.pixels:
             refuse_pictures(request, self.name)
         await self.on_record(outgoing.disclosed())
         with telemetry.chat_span(role.name, brief.run_id, self.name):
             return outgoing.restored(await self.ask(request))
 
-    def body(self, role: Role, first: str, rest: list[Exchange]) -> dict[str, Any]:
+    def body(self, role: Role, brief: Brief, first: str, rest: list[Exchange]) -> dict[str, Any]:
         """The request for a role's next turn: its first message, and what was said since."""
-        system, tools = system_prompt(role), tool_schemas(role)
+        system, tools = system_prompt(role, brief.requested.without), tool_schemas(role)
         room = self.listing.model.context - self.max_output
         told = fitted(rest, room, also=len(system + first) + len(json.dumps(tools)))
         return self.request(system, tools, first, told)

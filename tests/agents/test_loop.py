@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from shared.agent.brief import Brief, make_brief
+from shared.agent.budget import OutOfBudget
 from shared.agent.calls import call, submit
 from shared.agent.core import Decision
 from shared.agent.desk import Desk
-from shared.agent.loop import GaveUp, OutOfBudget, run_agent
+from shared.agent.loop import GaveUp, run_agent
 from shared.agent.role import Facts, Probe, Role, Submission
 from shared.agent.stuck import hopeless, nudge
 from shared.bus import Bus

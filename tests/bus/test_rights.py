@@ -18,7 +18,7 @@ from shared.bus.streams import CARDS, EVENTS, TOOLS, kv_stream, kv_subject, resu
 from shared.contracts.base import AGENTS, SERVICES, AgentName, Event, Service, new_run_id
 from shared.contracts.erasure import Tombstone
 from shared.contracts.events import AnyEvent
-from shared.contracts.flow import ASKS, SAYS
+from shared.contracts.flow import ASKS, GOES_ON, SAYS
 from shared.contracts.questions import Question, QuestionAsked
 from shared.contracts.runs import CancelRequested, RoleFailed, RunFinished, RunRequested, WorkReturned
 from shared.contracts.tools import ToolCall, ToolResult
@@ -187,6 +187,20 @@ async def test_a_later_role_reads_nothing_of_an_earlier_one(connect: Connect, ro
     assert all(isinstance(answer, TimeoutError) for answer in answers), answers
     with pytest.raises(TimeoutError):
         await agent.connection.js.pull_subscribe("evt.>", durable="data_engineer", stream=EVENTS)
+
+
+async def test_a_conversation_goes_on_within_a_side_of_the_lock_only(connect: Connect) -> None:
+    assert GOES_ON == {"data_engineer": "task_manager", "model_trainer": "module_architect"}
+    for role, earlier in GOES_ON.items():
+        run_id = new_run_id()
+        note = Observation(run_id=run_id, role=earlier, number=1, event_id="e", event={"said": "before"})
+        await (await connect(earlier)).append_entry(note, 0)
+        assert (await (await connect(role)).entries(run_id, earlier))[0] == [note]
+    refused = ask(
+        await connect("module_architect"), "$JS.API.STREAM.MSG.GET." + turns_stream("task_manager"), b'{"seq": 1}'
+    )
+    with pytest.raises(TimeoutError):
+        await refused
 
 
 @pytest.mark.parametrize("role", LATER)

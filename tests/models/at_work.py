@@ -88,10 +88,12 @@ def said(answer: Infeasibility, facts: Facts, brief: Brief, state: RunState, spe
     return Infeasible.make(run_id=brief.run_id, sender="data_engineer", cause=brief.order, finding=answer, spent=spent)
 
 
-async def desk_for(bus: Bus, role: Role, core: str = "playbook") -> Desk:
+async def desk_for(bus: Bus, role: Role, core: str = "playbook", **requested: Any) -> Desk:
     """In a new run where it is the Data Engineer's turn."""
     run_id = new_run_id()
-    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, requirement="a model", core=core)
+    # By its request an endpoint of several runs knows whose turn it is.
+    given = {"requirement": f"a model for {run_id}", "core": core} | requested
+    asked = RunRequested.make(run_id=run_id, sender="gateway", cause=None, **given)
     await bus.append(asked)
     plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
     card = DataCard(dataset_id="d", name="d", description="d", path="/d")

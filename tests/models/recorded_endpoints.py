@@ -1,6 +1,7 @@
 """An endpoint on loopback that plays the model of a whole run, from the turns of another run."""
 
 import json
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,7 +43,9 @@ class Recording(Endpoint):
             self.wrong.append(f"{role or system[:80]} asks for turn {done + 1}: {self.protocol.said(body)[-1]}"[:2000])
             return self.protocol.error(400, "invalid_request_error", self.wrong[-1])
         turn, endpoint = self.turns[role][done], self.roles[role]
-        run_id = json.loads(self.protocol.said(body)[0].words.partition("\n")[2])["run_id"]
+        # A run's id is in the names of its jobs, and nowhere else a model would look.
+        started = re.search(rf"job (\S+)-{role}-\d+-\d+ is queued", str(self.protocol.said(body)))
+        run_id = started[1] if started else turn.run_id
         uses = [
             (f"{role}-{turn.number}-{place}", call.name, _rebound(call.arguments, turn.run_id, run_id))
             for place, call in enumerate(turn.calls)

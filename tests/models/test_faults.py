@@ -1,9 +1,9 @@
 """Fifty short runs a protocol, over a real bus, with every fault that an endpoint can have, at random."""
 
 import asyncio
-import json
 import logging
 import random
+import re
 import threading
 from collections import Counter
 from pathlib import Path
@@ -86,7 +86,7 @@ class Faulty(Endpoint):
 
     def answer(self, path: str, key: str | None, body: dict[str, Any]) -> Reply:
         with self._lock:
-            run_id = json.loads(self.protocol.said(body)[0].words.partition("\n")[2])["run_id"]
+            run_id = re.findall(r"a model for (\S+)", self.protocol.said(body)[0].words)[0]
             looked = self._runs.setdefault(run_id, Endpoint(self.protocol, []))
             bill = self.bill.setdefault(run_id, Counter())
             due = self._due.setdefault(run_id, []) or self._next(run_id, bill)

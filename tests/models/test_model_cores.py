@@ -9,6 +9,7 @@ import pytest
 from shared.agent.desk import Desk
 from shared.agent.loop import run_agent
 from shared.agent.prompt import opening
+from shared.agent.showing import fenced
 from shared.bus import Bus
 from shared.contracts.training import JobFinished
 from shared.contracts.transcript import Observation
@@ -33,7 +34,8 @@ async def test_parallel_calls_of_a_turn_come_back_together(
     assert opened.words == opening(desk.brief)
     assert spoke.words == "I look first."
     assert spoke.calls == {"c1": ("read_files", READ_A), "c2": ("read_files", READ_B)}
-    assert told.results == {"c1": (True, "seen ['a.txt']"), "c2": (True, "seen ['b.txt']")} and not told.words
+    assert told.results == {"c1": (True, fenced("seen ['a.txt']")), "c2": (True, fenced("seen ['b.txt']"))}
+    assert told.words == "Used of the run's budget: 2 of 100 tool calls."
     assert "You prepare datasets – carefully." in str(endpoint.bodies[0])
     assert endpoint.bodies[0]["model"] == "a-model"
     assert endpoint.keys[0] == "Bearer secret-key"

@@ -8,7 +8,7 @@ import pytest
 
 from services.task_manager.keeper import keep
 from shared.agent.desk import Desk
-from shared.agent.loop import run_agent, spent_in
+from shared.agent.loop import run_agent
 from shared.agent.role import Role
 from shared.agent.service import AgentService
 from shared.bus import Bus, consume
@@ -33,7 +33,7 @@ async def test_a_busy_endpoint_is_asked_again(
             assert await run_agent(desk, core_for(protocol, max_retries=2)) is not None
     assert endpoint.bodies[0] == endpoint.bodies[1]
     turns = [entry for entry in desk.entries if isinstance(entry, Turn)]
-    assert len(turns) == 1 and spent_in(desk).actions == 1
+    assert len(turns) == 1 and desk.spent.actions == 1
 
 
 @pytest.mark.parametrize(

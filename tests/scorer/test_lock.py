@@ -9,6 +9,7 @@ from case_tables import NIFTI, OTHER, SEED, case, labelled, locked, looks, probl
 from looking_alike import body, cropped
 
 from services.scorer.lock.copies import compare
+from services.scorer.lock.facts import greys
 from services.scorer.lock.left_out import left_out
 from services.scorer.lock.seal import CannotLock, manifest_sha256, seal
 from shared.contracts.cases import CaseRecord, CaseTable
@@ -357,3 +358,16 @@ def test_what_cannot_be_locked_says_all_that_is_wrong() -> None:
         locked(table(split_as(changed(labelled(20), 17, patient="name0", label=None), GIVEN)))
     assert set(caught.value.evidence["gates"]) == {"no_same_patient", "cases_labelled"}
     assert caught.value.evidence["leakage"]["pairs"] == [["same_patient", "key0", "key17"]]
+
+
+def test_a_baseline_of_grey_values_is_told_with_the_cases() -> None:
+    def cases(values: dict[str, float], many: int) -> list[CaseRecord]:
+        return [
+            case(n, label=name, facts={"percentiles": [0.0, at + n, 255.0]})
+            for name, at in values.items()
+            for n in range(many)
+        ]
+
+    apart = greys(cases({"ill": 10.0, "well": 90.0}, 5), cases({"ill": 12.0, "well": 80.0}, 3))
+    assert apart == {"greys_alone": {"balanced_accuracy": 1.0, "guessing": 0.5}}
+    assert greys(cases({"ill": 10.0, "well": 90.0}, 5), cases({"ill": 12.0}, 3)) == {}

@@ -189,6 +189,8 @@ def _cost(facts: Facts) -> Section | None:
     state = facts.state
     spent = state.finished.spent if state.finished else state.spent
     told = pairs(
+        ("Core", state.requested.core if state.requested else ""),
+        ("Without", ", ".join(state.requested.without) if state.requested else ""),
         ("Turns", f"{spent.turns}, with {counted(spent.actions, 'action')}"),
         ("Tokens", _tokens(spent.input_tokens, spent.output_tokens, spent.tokens_estimated)),
         ("Money", money(spent)),

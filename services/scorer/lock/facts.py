@@ -32,7 +32,7 @@ def facts_of(
     """`cases` are those of the lock, with their sides. Nothing that a role wrote is in it but names of classes,
     structures and channels."""
     coverage, values = table.coverage, _values(table, cases)
-    train = [case for case, side in zip(cases, sides, strict=True) if side == "train"]
+    train, val = ([one for one, at in zip(cases, sides, strict=True) if at == side] for side in ("train", "val"))
     # A name may be anything; one that says more than which channel it is becomes a number.
     channels = [name if _CHANNEL.fullmatch(name) else f"channel {n}" for n, name in enumerate(coverage.channels, 1)]
     return DatasetFacts.model_validate(
@@ -47,7 +47,7 @@ def facts_of(
             "split_from": split_from,
             "left_out": reasons_told(table, contradictions),
             "by_script": table.by_script,
-            "measured": measured(train, values),
+            "measured": measured(train, values) | greys(train, val),
         }
     )
 
@@ -94,6 +94,28 @@ def measured(cases: Sequence[CaseRecord], values: Mapping[str, int]) -> dict[str
         "hu": float(np.mean([case.facts.get("hu") is True for case in cases])) if cases else 0.0,
         "percentiles": {name: _medians(by_class[name]) for name in shown},
     }
+
+
+def greys(train: Sequence[CaseRecord], val: Sequence[CaseRecord]) -> dict[str, JsonValue]:
+    """`greys_alone`: balanced accuracy on the validation cases of the class whose training cases have percentiles most
+    like the case's own, and what guessing gives. A network has to do better than that. Of a diagnosis with one class a
+    case only; empty where a class is missing on a side."""
+    sides = []
+    for found in (train, val):
+        told = [(case.label, case.facts.get("percentiles")) for case in found if isinstance(case.label, str)]
+        table = _table([of for _, of in told])
+        if table is None or len(table) != len(found):
+            return {}
+        sides.append((np.array([name for name, _ in told]), table))
+    (names, seen), (asked, shown) = sides
+    classes = np.unique(names)
+    if len(classes) < 2 or set(asked) != set(classes) or seen.shape[1] != shown.shape[1]:
+        return {}
+    scale = seen.std(axis=0) + 1e-9
+    centres = np.array([seen[names == one].mean(axis=0) for one in classes])
+    nearest = classes[np.abs((shown[:, None] - centres) / scale).sum(axis=2).argmin(axis=1)]
+    right = float(np.mean([np.mean(nearest[asked == one] == one) for one in classes]))
+    return {"greys_alone": {"balanced_accuracy": round(right, 3), "guessing": round(1 / len(classes), 3)}}
 
 
 def _spread(found: Sequence[JsonValue]) -> JsonValue:

@@ -35,11 +35,14 @@ from shared.training.package import described
 BATCH = 4
 BATCHES = 2
 DRAWN = 8
+STEPS = 2
 TOLD = 500
 """Letters at most of what a built object says of itself."""
 SPLITS = ("train", "val")
 DATASETS = ("cases", "data")
 """Modules of a template; the first that has `build` makes its datasets."""
+AUTO = "auto"
+KEYS = 200
 BAD = "BadImage"
 """What the templates' readers raise for a file or sample that cannot be used."""
 
@@ -82,6 +85,10 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
         "forward": None,
         "parameters": None,
         "built": {},
+        "config": {},
+        "settled": {},
+        "milliseconds": None,
+        "device": "cpu",
     }
     errors: list[str] = facts["errors"]
     if not folder.is_dir():
@@ -99,10 +106,15 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
         needed(folder / "predict.py")
     except NotExportable as error:
         errors.append(str(error))
+    written = flat(config)
     if hasattr(dataset, "resolve"):
         config = attempt(errors, folder, lambda: dataset.resolve(config))
     if config is None:
         return facts
+    facts["config"] = flat(config)
+    facts["settled"] = {
+        key: value for key, value in facts["config"].items() if written.get(key) in (AUTO, None) and value is not None
+    }
     built = {split: attempt(errors, folder, partial(dataset.build, config, split)) for split in SPLITS}
     first: dict[str, Any] | None = None
     for split, data in built.items():
@@ -114,6 +126,15 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
     if first is not None and not errors:
         attempt(errors, folder, lambda: run_model(config, facts, first, built["train"]))
     return facts
+
+
+def flat(config: Any, above: str = "") -> dict[str, Any]:
+    """Key, as in `training.metric`, -> value of a configuration that is a pydantic model; of another kind nothing."""
+    values = config.model_dump(mode="json") if hasattr(config, "model_dump") else config
+    found: dict[str, Any] = {}
+    for key, value in values.items() if isinstance(values, dict) else ():
+        found |= flat(value, f"{above}{key}.") if isinstance(value, dict) else {f"{above}{key}": value}
+    return dict(list(found.items())[:KEYS])
 
 
 def dataset_module(folder: Path) -> Any:
@@ -254,8 +275,12 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any], data: A
     facts["built"] = {name: described(found)[:TOLD] for name, found in objects.items()}
     facts["parameters"] = sum(weight.numel() for weight in model.parameters())
     model.train()
-    answer = model(image=batch["image"], labels=batch["labels"])
-    answer["loss"].backward()
+    for _ in range(STEPS):  # the first one warms up
+        begin = time.monotonic()
+        model.zero_grad()
+        answer = model(image=batch["image"], labels=batch["labels"])
+        answer["loss"].backward()
+        facts["milliseconds"] = round(1000 * (time.monotonic() - begin), 1)
     reached = any(weight.grad is not None and bool(weight.grad.abs().sum() > 0) for weight in model.parameters())
     shape, loss = list(answer["logits"].shape), number(answer["loss"].detach())
     facts["forward"] = {"logits_shape": shape, "loss": loss, "gradients": reached}

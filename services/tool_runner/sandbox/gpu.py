@@ -58,6 +58,16 @@ def find_gpus(wanted: Sequence[str] = (), root: Path = Path("/")) -> Gpus:
     return Gpus(tuple(mounts), tuple(chosen[name][1] if name in chosen else name for name in wanted))
 
 
+def told() -> list[str]:
+    """Name and memory of each GPU, as the driver's own program tells them; empty where there is none."""
+    try:
+        asked = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
+        found = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in found.splitlines() if line.strip()]
+
+
 def gpu_mounts(root: Path = Path("/"), minors: set[int] | None = None) -> list[Mount]:
     """Empty where there is no GPU. `root` stands for `/` and is stripped from the targets; `minors` None is all."""
     devices = sorted({path for pattern in _DEVICES for path in (root / "dev").glob(pattern) if not path.is_dir()})
