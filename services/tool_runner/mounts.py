@@ -41,6 +41,8 @@ class Mounted:
     data: Path | None = None
     templates: Path | None = None
     weights: Path | None = None
+    package: Path | None = None
+    """Of a finished training."""
 
     def mounts(self) -> list[Mount]:
         found = []
@@ -50,6 +52,8 @@ class Mounted:
             found.append(Mount(source=self.templates, target="/templates", env="M3_TEMPLATES"))
         if self.weights:
             found.append(Mount(source=self.weights, target=FOLDER, env="M3_WEIGHTS"))
+        if self.package:
+            found.append(Mount(source=self.package, target="/package", env="M3_PACKAGE"))
         return found
 
 

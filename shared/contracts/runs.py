@@ -24,7 +24,8 @@ class Budget(Contract):
     gpu_seconds: float | None = Field(default=None, gt=0)
     wall_seconds: float | None = Field(default=None, gt=0)
     train_seconds: float | None = Field(default=None, gt=0)
-    """Wall seconds that one training job may take; the Model Trainer turns it into epochs."""
+    """Wall seconds that all tries and the training that is delivered may take together. A training that is started
+    again, after a failure for instance, may take as long again."""
 
 
 class DataCard(Contract):
