@@ -27,7 +27,7 @@ import pretrained
 import safetensors.torch
 import smoke
 import torch
-from metrics import auc_by_class, class_weights, scores
+from metrics import auc_by_class, class_weights, scores, told_of_cases
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import set_seed
 
@@ -210,7 +210,7 @@ def train(config: Any) -> int:
         "attempts": attempt.number,
         "auc_by_class": dict(zip(train_set.label_names, by_class, strict=True)),
         "multi_label": several,
-        "patients": {"val": len(set(patients))},
+        **told_of_cases(found, val_set, several, wanted.metric),
     }
     write_results(facts, samples={split: len(cases) for split, cases in sets.items()}, more=more)
     return 0
