@@ -121,7 +121,8 @@ class Forks:
         manifest = FolderManifest(files=files, links=base.links)
         manifest.check()
         change = "; ".join(told) or "the workspace as it is"
-        return manifest, Tried(name=asked.name, change=change[:1000], continues=before.job_id if before else None)
+        job = before.job_id if before else None
+        return manifest, Tried(name=asked.name, change=change[:1000], continues=job, seconds=seconds)
 
     async def _repackaged(self, asked: Repackage) -> tuple[FolderManifest, Tried]:
         before = self._training(asked.job)

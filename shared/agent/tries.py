@@ -17,11 +17,16 @@ def seconds_left(state: RunState, role: AgentName, train_seconds: float, but: st
     """Of `train_seconds`, for tries and the last training of `role`. Tries count, whatever became of them; a training
     in the workspace does not, so that it can be had again after a failure. Jobs of the call `but` do not, either."""
     tries = [done for done in state.trainings if done.tried and not (but and done.job_id.startswith(f"{but}-"))]
-    left = train_seconds - sum(done.seconds for done in tries)
+    left = train_seconds - sum(map(_charged, tries))
     if role == "module_architect":
-        own = sum(done.seconds for done in tries if done.asked_by == role)
+        own = sum(_charged(done) for done in tries if done.asked_by == role)
         left = min(left, ARCHITECT * train_seconds - own)
     return left
+
+
+def _charged(done: JobFinished) -> float:
+    """Not how long the machine took to start."""
+    return min(done.seconds, done.tried.seconds) if done.tried else 0.0
 
 
 def figure(job: Mapping[str, Any]) -> float | None:

@@ -22,6 +22,8 @@ class Tried(Contract):
     """Against the workspace, or the training that is continued: keys of config.yaml with old and new value, files."""
     continues: Token | None = None
     """Job that it goes on from."""
+    seconds: float = 0.0
+    """That it was given."""
     repackaged: bool = False
     """Nothing was trained: `continues` with other code around its weights."""
 
