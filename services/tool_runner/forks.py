@@ -129,9 +129,8 @@ class Forks:
         if before.outcome != "ok" or "package" not in before.outputs:
             raise ToolRefused(f"The training {asked.job} ended as {before.outcome} and left no package.")
         label = before.tried.name if before.tried else "the training"
-        number = sum(bool(done.tried and done.tried.repackaged) for done in self.state.trainings) + 1
         tried = Tried(
-            name=f"repackaged-{number}",
+            name=f"repackaged-{'-'.join(self.call.call_id.split('-')[-2:])}",
             change=f"{label} with the code of the workspace",
             continues=before.job_id,
             repackaged=True,

@@ -166,6 +166,8 @@ class Jobs:
             area, tried = own, await read_note(self.store, seed)
         fill = partial(self._copy, seed) if tried and seed else seed_for(area, state, self.context, mounted)
         await self.workspaces.open(spec.run_id, area, fill)
+        if spec.forked:
+            await asyncio.to_thread(self._lend_cache, state, area)
         if seed is None and (seed := await self.bus.workspace_head(spec.run_id, area)):
             await keep_seed(self.bus, spec.run_id, own, seed)
         scratch = self._scratch / f"{spec.job_id}-{os.getpid()}"
@@ -178,6 +180,12 @@ class Jobs:
         finally:
             await asyncio.to_thread(remove_tree, scratch)
         return end | {"tried": tried}
+
+    def _lend_cache(self, state: RunState, area: str) -> None:
+        """Of the newest training that this runner has one of."""
+        shared = area_for("model_trainer", state)
+        ended = [fork_area(shared, done.job_id) if done.tried else shared for done in reversed(state.trainings)]
+        any(self.workspaces.lend_cache(state.run_id, area, lender) for lender in ended)
 
     async def _copy(self, seed: Ref, folder: Path) -> None:
         await asyncio.to_thread(self.store.get_folder, seed, folder)

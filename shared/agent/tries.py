@@ -40,15 +40,16 @@ def table(
     state: RunState, role: AgentName, spent: Spent, train_seconds: float, ended: Sequence[JobFinished] = ()
 ) -> str:
     """All trainings under the present lock, best first; what the best tells, where it is a try that just `ended`."""
-    trainings = [done.model_dump(mode="json") for done in state.trainings]
+    figures = {done.job_id: figure(done.model_dump(mode="json")) for done in state.trainings}
+    # Of equals the newer one first.
     best_first = sorted(
-        zip(state.trainings, trainings, strict=True),
-        key=lambda pair: (pair[0].outcome != "ok", -found if (found := figure(pair[1])) is not None else 1e9),
+        reversed(state.trainings),
+        key=lambda done: (done.outcome != "ok", 1e9 if (found := figures[done.job_id]) is None else -found),
     )
-    lines = [_line(number, done, figure(told)) for number, (done, told) in enumerate(best_first, 1)]
+    lines = [_line(number, done, figures[done.job_id]) for number, done in enumerate(best_first, 1)]
     named = next((str(name) for done in state.trainings if (name := done.metrics.get("metric_name"))), "metric")
     head = f"Trainings of this run, best first (validation {named}):"
-    best = best_first[0][0] if best_first else None
+    best = best_first[0] if best_first else None
     if best and best in ended and best.tried and best.outcome == "ok":
         lines.append(f"{best.tried.name} tells:\n{best.summary}")
     return "\n".join([head, *lines, left_of(state.budget, spent, state, role, train_seconds)])

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from services.module_architect.role import ROLE as ARCHITECT
 from services.scorer.service import package_of_this_lock
+from services.tool_runner.mounts import TEMPLATES
 from shared.agent.calls import call, submit
 from shared.agent.loop import Accepted
 from shared.bus import Bus
-from shared.contracts.tools import CopyFiles, EditFiles, ReadFiles, Repackage, Try, TryConfigs, WriteFiles
+from shared.contracts.tools import CopyFiles, ReadFiles, Repackage, Try, TryConfigs, WriteFiles
 from shared.contracts.training import FinishedTraining, TrainingFinished
 from shared.contracts.transcript import Observation
 from shared.settings import Settings
@@ -132,10 +134,12 @@ async def test_what_is_wrong_with_tries_is_said_before_anything_is_queued(bench:
     assert "does not parse" in await answer(Try(name="a", files={"model.py": "def"}))
     assert "already" in await answer(Try(name="a"), Try(name="a"))
     assert "900 s" in await answer(*(Try(name=f"t{n}") for n in range(3)), seconds=300)
-    # A training of another run.
-    other = await Bench.begin(settings, bench.bus, bench.store, settings.home / "others")
-    other.runners = bench.runners
+    # A training of another run; the Module Architect tries with a part of the time.
+    other = await Bench.begin(settings, bench.bus, bench.store, settings.home / "others", ARCHITECT)
     await other.turn(call(WriteFiles(files=WORKSPACE)))
+    assert "150 s, and 100 s" in refused(
+        await other.turn(call(TryConfigs(tries=tuple(Try(name=f"t{n}") for n in range(3)), seconds=50)))
+    )
     told(await other.turn(call(TryConfigs(tries=(Try(name="theirs"),), seconds=20))))
     (job,) = (await bench.bus.state(other.run_id)).jobs_done
     for name in ("theirs", job):
@@ -153,20 +157,22 @@ async def test_a_try_of_a_template_is_gone_on_with_packaged_anew_and_delivered(b
     )
     told(await bench.turn(call(TryConfigs(tries=(Try(name="short"),), seconds=15))))
     table = told(await bench.turn(call(TryConfigs(tries=(Try(name="longer", continues="short"),), seconds=15))))
-    assert "dark: " in table and "said 'light'" in table
+    assert "dark: " in table and "true 'light', said '" in table
     state = await bench.bus.state(bench.run_id)
     short, longer = (state.training(name) for name in ("short", "longer"))
     assert short and longer and longer.outcome == "ok" and longer.metrics["epochs"] > short.metrics["epochs"]
     assert not longer.own_code
 
-    edit = EditFiles(path="predict.py", old='"""', new='"""Changed. ')
-    packaged = told(await bench.turn(call(edit), call(Repackage(job="longer"))))
-    assert "repackaged-1" in packaged
-    wider = EditFiles(path="model.py", old="import torch\n", new="import torch\n\nraise SystemExit('other weights')\n")
-    broken = told(await bench.turn(call(wider), call(Repackage(job="longer"))))
-    assert "the weights do not go with the files" in broken
+    changed = (TEMPLATES / "diagnosis" / "predict.py").read_text().replace('"""', '"""Changed. ', 1)
+    edit = call(WriteFiles(files={"predict.py": changed}, overwrite=True))
+    table = told(await bench.turn(edit, call(Repackage(job="longer"))))
+    state = await bench.bus.state(bench.run_id)
+    name = state.trainings[-1].names[1]
+    assert name.startswith("repackaged-") and f"{name}: {longer.metrics['metric']:.3f}" in table
+    edit = call(WriteFiles(files={"model.py": "raise SystemExit('other weights')\n"}, overwrite=True))
+    assert "the weights do not go with the files" in told(await bench.turn(edit, call(Repackage(job="longer"))))
 
-    answer = FinishedTraining(job_id="repackaged-1")
+    answer = FinishedTraining(job_id=name)
     accepted = await bench.turn(submit("submit_training", answer))
     assert isinstance(accepted, Accepted) and accepted.facts["output_follows_image"], accepted
     state = await bench.bus.state(bench.run_id)
