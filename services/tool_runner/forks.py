@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PREPARED = (TryConfigs.tool, Repackage.tool)
 CONFIG, NOTE = "config.yaml", "try.json"
-LEFT_BEHIND = (*RESULTS, "progress.jsonl", "worst", NOTE)
+LEFT_BEHIND = (*RESULTS, "progress.jsonl", NOTE)
 """Of a workspace, what a copy does not begin with: it says how another training ended."""
 CHECKPOINTS = "checkpoints"
 SHARE = 0.9

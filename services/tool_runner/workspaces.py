@@ -109,8 +109,8 @@ class Workspaces:
             return head
 
     def lend_cache(self, run_id: str, area: str, lender: str) -> bool:
-        """Copy the `cache` of another workspace of the run, in which nothing works, where this runner has one and `area`
-        has none: what is in it is found by content, and need not be made again. Blocks."""
+        """Copy the `cache` of another workspace of the run, in which nothing works, where this runner has one and
+        `area` has none: what is in it is found by content, and need not be made again. Blocks."""
         source, target = (self._root / run_id / name / "cache" for name in (lender, area))
         if not source.is_dir() or source.is_symlink() or target.exists():
             return False
