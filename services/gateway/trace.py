@@ -15,7 +15,7 @@ from shared.contracts.base import AgentName, Event
 from shared.contracts.questions import QuestionAsked
 from shared.contracts.runs import RoleFailed
 from shared.contracts.state import RunState, fold
-from shared.contracts.tools import TOOLS, StartTraining, ToolResult
+from shared.contracts.tools import TOOLS, ToolResult
 from shared.contracts.training import JobFinished, JobStarted
 from shared.contracts.transcript import Observation, Turn
 
@@ -203,8 +203,8 @@ class _Walk:
     def _asked_for(self, turn: Turn, told: Observation | None, answer: int) -> None:
         before = 0.0
         for result in told.results if told else ():
-            if result.tool == StartTraining.tool and result.ok:
-                self.asked[str(result.data.get("job_id"))] = (turn.role, answer, turn.at, before)
+            for job in result.jobs:
+                self.asked[job] = (turn.role, answer, turn.at, before)
             before += result.seconds
 
     def _jobs(self) -> None:

@@ -12,7 +12,9 @@ def check_training(answer: FinishedTraining, facts: Facts, brief: Brief) -> list
     jobs = facts.get("jobs")
     outcome = jobs.get(answer.job_id) if isinstance(jobs, dict) else None
     if outcome != "ok":
-        problems.append(f"{answer.job_id} is no finished training job of this run (it is {outcome or 'unknown'})")
+        problems.append(
+            f"{answer.job_id} is no finished training of this run's present split (it is {outcome or 'unknown'})"
+        )
     for key, text in (
         ("checksums_hold", "the checksums of the package do not hold"),
         ("schema_valid", "predictions.json does not have the agreed form"),

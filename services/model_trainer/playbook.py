@@ -11,13 +11,12 @@ from shared.agent.brief import Brief
 from shared.agent.calls import call, submit, text_of
 from shared.agent.returning import bad_samples, hand_back
 from shared.contracts.tools import ReadFiles, StartTraining
-from shared.contracts.training import FinishedTraining
+from shared.contracts.training import TRAIN, FinishedTraining
 from shared.contracts.transcript import Call, Observation
 from shared.errors import GateFailed, UserError
 from shared.failures import Ended, Known, diagnose, named
 
 CONFIG = "/workspace/config.yaml"
-COMMAND = ("python", "train.py", "--config", "config.yaml")
 TRIES = 4
 """Jobs that are started before the trainer says that it cannot."""
 
@@ -27,17 +26,17 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     cause; a cause that stays is the end."""
     looked = yield (call(ReadFiles(paths=(CONFIG,))),)
     config = text_of(looked.results[0], CONFIG)
-    kept: Changes = {}
+    kept: shelf.Changes = {}
     seconds, notes = brief.train_seconds, ""
     if start := shelf.candidate(brief, parsed(config)):
-        kept, config, notes = yield from shelf.trials(brief, config, start, COMMAND)
+        kept, notes = yield from shelf.trials(brief, start)
         seconds *= 1 - 2 * shelf.PART
     # The rest of the budget is for starting, checking the images and writing the package.
-    change: Changes = {"training.train_seconds": int(seconds * 0.9), "training.seed": brief.requested.seed} | kept
+    change: Changes = {"training.train_seconds": int(seconds * 0.9), "training.seed": brief.requested.seed, **kept}
     causes: list[str] = []
     for number in range(TRIES):
         calls, config = edits("config.yaml", config, change)
-        ended = yield (*calls, call(StartTraining(command=COMMAND, seconds=seconds)))
+        ended = yield (*calls, call(StartTraining(command=TRAIN, seconds=seconds)))
         job = ended.event or {}
         told = str(job.get("summary", "; ".join(result.summary for result in ended.results)))
         known = failure(job, told)

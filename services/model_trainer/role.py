@@ -16,8 +16,10 @@ from shared.contracts.tools import (
     ListFiles,
     PreviewFiles,
     ReadFiles,
+    Repackage,
     RunScript,
     StartTraining,
+    TryConfigs,
     ViewImage,
     WriteFiles,
 )
@@ -25,20 +27,21 @@ from shared.contracts.training import FinishedTraining, TrainingFinished
 
 
 def probe(answer: FinishedTraining, brief: Brief) -> Probe:
-    return Probe("verify_package", ("--package", "package", "--index", "train_index.jsonl"))
+    return Probe("verify_package", ("--package", "/package", "--index", "train_index.jsonl"), job=answer.job_id)
 
 
 def finished(answer: FinishedTraining, facts: Facts, brief: Brief, state: RunState, spent: Spent) -> Event:
-    job = state.jobs_done[answer.job_id]  # the check has seen to it
+    job = state.training(answer.job_id)
+    assert job is not None, "the check has seen to it"
     return TrainingFinished.make(
         run_id=brief.run_id,
         sender="model_trainer",
         cause=brief.order,
         package=job.outputs["package"],
-        # The evidence of its tiers stays with the job.
-        validation={key: value for key, value in job.metrics.items() if key != "tiers"},
+        # What else it told stays with the job.
+        validation={key: value for key, value in job.metrics.items() if key not in ("tiers", "curve")},
         hyper_parameters=answer.hyper_parameters,
-        attempts=sum(done.job == "train" for done in state.jobs_done.values()),
+        attempts=max(1, sum(done.job == "train" and not done.tried for done in state.jobs_done.values())),
         gpu_seconds=job.gpu_seconds,
         seconds=job.seconds,
         notes=answer.notes,
@@ -57,7 +60,9 @@ ROLE = Role(
         RunScript,
         PreviewFiles,
         ViewImage,
+        TryConfigs,
         StartTraining,
+        Repackage,
     ),
     submissions=(
         Submission(tool="submit_training", answer=FinishedTraining, check=check_training, event=finished, probe=probe),

@@ -3,15 +3,16 @@
 from collections.abc import Generator, Mapping
 from typing import Any
 
-import yaml
+from pydantic import JsonValue
 
-from services.model_trainer.remedies import Changes, edits
 from shared.agent.brief import Brief
 from shared.agent.calls import call
-from shared.contracts.tools import StartTraining
+from shared.agent.tries import figure
+from shared.contracts.tools import Try, TryConfigs
 from shared.contracts.transcript import Call, Observation
 from shared.contracts.weights import Fit, Offered
 
+Changes = dict[str, JsonValue]
 LEAST_SECONDS = 600.0
 """Of a training: in less time a trial of a part of it says nothing."""
 PART = 0.15
@@ -38,34 +39,26 @@ def candidate(brief: Brief, config: Mapping[str, Any]) -> Changes:
     return {"model.backbone": fit.backbone, "model.width": fit.width, "model.weights": weights.path}
 
 
-def trials(
-    brief: Brief, config: str, start: Changes, command: tuple[str, ...]
-) -> Generator[tuple[Call, ...], Observation, tuple[Changes, str, str]]:
-    """Train without and with `start`. -> the changes to keep, the configuration as it is now, and a sentence on both.
+def trials(brief: Brief, start: Changes) -> Generator[tuple[Call, ...], Observation, tuple[Changes, str]]:
+    """Train without and with `start`. -> the changes to keep, and a sentence on both.
 
-    A trial that fails says nothing for the weights.
+    A try that fails says nothing for the weights.
     """
     seconds = PART * brief.train_seconds
-    model = yaml.safe_load(config).get("model", {})
-    before: Changes = {name: model.get(name.partition(".")[2]) for name in start}
-    figures: list[float | None] = []
-    for change in ({}, start):
-        limit: Changes = {"training.train_seconds": int(0.9 * seconds)}
-        calls, config = edits("config.yaml", config, {**limit, **change})
-        ended = yield (*calls, call(StartTraining(command=command, seconds=seconds)))
-        figures.append(figure(ended.event or {}))
-    without, begun = figures
+    tries = (Try(name="without-weights"), Try(name="with-weights", changes=start))
+    ended = yield (call(TryConfigs(tries=tries, seconds=seconds)),)
+    figures = figures_of(ended)
+    without, begun = (figures.get(one.name) for one in tries)
     better = begun is not None and (without is None or begun > without)
-    words = [f"{found:.3f}" if found is not None else "no figure" for found in figures]
+    words = [f"{found:.3f}" if found is not None else "no figure" for found in (without, begun)]
     said = (
         f"the weights {start['model.weights']} {'are' if better else 'are not'} taken: after {seconds:.0f} s the "
         f"validation part had {words[1]} with them, {words[0]} without"
     )
-    return start if better else before, config, said
+    return start if better else {}, said
 
 
-def figure(job: Mapping[str, Any]) -> float | None:
-    """The validation figure by which a training chose its weights; None where it did not come to one."""
-    metrics = job.get("metrics")
-    found = metrics.get("metric") if isinstance(metrics, Mapping) and job.get("outcome") == "ok" else None
-    return float(found) if isinstance(found, int | float) else None
+def figures_of(ended: Observation) -> dict[str, float | None]:
+    """Name of a try -> its validation figure."""
+    jobs = (ended.event or {}).get("jobs")
+    return {job["tried"]["name"]: figure(job) for job in jobs} if isinstance(jobs, list) else {}  # type: ignore

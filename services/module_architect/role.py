@@ -21,6 +21,7 @@ from shared.contracts.tools import (
     PreviewFiles,
     ReadFiles,
     RunScript,
+    TryConfigs,
     ViewImage,
     WriteFiles,
 )
@@ -77,6 +78,7 @@ ROLE = Role(
         PreviewDirs,
         PreviewFiles,
         ViewImage,
+        TryConfigs,
     ),
     submissions=(
         Submission(tool="submit_module", answer=AssembledModule, check=check_module, event=assembled, probe=probe),

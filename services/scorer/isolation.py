@@ -15,7 +15,11 @@ def isolated(events: Sequence[Event], package: Ref, predict: str) -> Gate:
     At `bwrap` a job sees no file of the machine. At `landlock` it sees names and processes of others, so the runner
     must have neither raw data nor cases with their targets.
     """
-    made = {one.job_id for one in events if isinstance(one, JobFinished) and package in one.outputs.values()}
+    ended = {one.job_id: one for one in events if isinstance(one, JobFinished)}
+    made = {job for job, one in ended.items() if package in one.outputs.values()}
+    for job in list(made):  # and those that it goes on from
+        while (tried := ended[job].tried if job in ended else None) and tried.continues and tried.continues not in made:
+            made.add(job := tried.continues)
     attempts = [one for one in events if isinstance(one, JobStarted) and one.job_id in made | {predict}]
     weak = [one for one in attempts if one.isolation != "bwrap" and not (one.isolation == "landlock" and one.apart)]
     if not weak and {one.job for one in attempts} == {"train", "predict"}:

@@ -43,6 +43,8 @@ class Mounted:
     weights: Path | None = None
     shelf: tuple[str, ...] = ()
     """What `weights` holds, as name and source."""
+    package: Path | None = None
+    """Of a finished training."""
 
     def mounts(self) -> list[Mount]:
         found = []
@@ -52,6 +54,8 @@ class Mounted:
             found.append(Mount(source=self.templates, target="/templates", env="M3_TEMPLATES"))
         if self.weights:
             found.append(Mount(source=self.weights, target=FOLDER, env="M3_WEIGHTS"))
+        if self.package:
+            found.append(Mount(source=self.package, target="/package", env="M3_PACKAGE"))
         return found
 
 

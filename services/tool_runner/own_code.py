@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from services.tool_runner.mounts import IMPORTED, REPOSITORY, TEMPLATES
+from shared.contracts.training import REPACKAGE
 from shared.store.folders import FolderManifest
 from shared.training.imports import as_exported
 
@@ -21,7 +22,8 @@ def own_code(workspaces: Iterable[FolderManifest], command: Sequence[str]) -> tu
         for path, entry in workspace.files.items()
         if path.endswith(CODE) and entry.ref.sha256 not in _ours()
     }
-    inline = [] if any(word.endswith(CODE) for word in command) else [" ".join(command)]
+    ours = tuple(command) == REPACKAGE
+    inline = [] if ours or any(word.endswith(CODE) for word in command) else [" ".join(command)]
     return tuple(name[:LONGEST] for name in [*inline, *sorted(found)][:MOST])
 
 

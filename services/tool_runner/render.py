@@ -104,7 +104,7 @@ class _Cases:
         self._answers = answers if masks else {}
         self._values = {name: facts.label_values[name] for name in facts.label_names} if masks else {}
         self._store = store
-        self.colours = {name: _colour(number) for number, name in enumerate(self._values)}
+        self.colours = {name: colour(number) for number, name in enumerate(self._values)}
 
     @classmethod
     def of(cls, state: RunState, store: Store) -> _Cases:
@@ -124,7 +124,7 @@ class _Cases:
             raise ToolRefused("is no test sample of this run")
         lay_out_views(case, self._store, folder / "image")
         asked: dict[str, Any] = {
-            "image": "/data/image",
+            "images": [f"/data/image/{path.name}" for path in sorted((folder / "image").iterdir())],
             "values": dict(self._values),
             "colours": list(self.colours.values()),
         }
@@ -141,7 +141,7 @@ class _Cases:
         return asked
 
 
-def _colour(number: int) -> str:
+def colour(number: int) -> str:
     """Of a structure by its place: the first by hand, the others as far from each other as hues go."""
     if number < len(_COLOURS):
         return _COLOURS[number]

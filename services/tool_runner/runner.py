@@ -9,13 +9,16 @@ import asyncio
 import logging
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from services.tool_runner import weights
 from services.tool_runner.ended import remove_ended_runs
 from services.tool_runner.execute import SandboxExecute, last_json
+from services.tool_runner.forks import PREPARED, Forks
 from services.tool_runner.gpu_metrics import tell_gpus
 from services.tool_runner.jobs import Jobs
 from services.tool_runner.mounts import Mounted, Mounts, library
@@ -33,6 +36,7 @@ from shared.contracts.base import AGENTS
 from shared.contracts.erasure import Sweep
 from shared.contracts.flow import stage_of
 from shared.contracts.pictures import RenderCases
+from shared.contracts.state import RunState
 from shared.contracts.tools import (
     MAX_RESULT_CHARS,
     PROBES,
@@ -103,7 +107,7 @@ class Runner:
             lock = self.workspaces.reading if reads_only else self.workspaces.writing
             await self.workspaces.open(call.run_id, area, seed_for(area, state, self.context, mounted))
             async with lock(call.run_id, area) as workspace:
-                result = await self._run(call, area, workspace, mounted)
+                result = await self._run(call, state, area, workspace, mounted)
                 if not reads_only:
                     result = await self._saved(call, area, result)
         except DataUnusable as error:
@@ -177,13 +181,32 @@ class Runner:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    async def _run(self, call: ToolCall, area: str, workspace: Path, mounted: Mounted) -> ToolResult:
-        execute = SandboxExecute(self.context, self.level, call.run_id, call.call_id, workspace, mounted)
+    async def _run(self, call: ToolCall, state: RunState, area: str, workspace: Path, mounted: Mounted) -> ToolResult:
         if call.tool in PROBES:
-            return await self._probe(call, area, workspace, execute)
+            async with self._with_package(call, state, mounted) as all_mounted:
+                execute = SandboxExecute(self.context, self.level, call.run_id, call.call_id, workspace, all_mounted)
+                return await self._probe(call, area, workspace, execute)
+        execute = SandboxExecute(self.context, self.level, call.run_id, call.call_id, workspace, mounted)
+        if call.tool in PREPARED:
+            roots = Roots(workspace=workspace)
+            return await Forks(call, state, area, self.bus, self.context.store, roots, execute).prepared()
         shown = await asyncio.to_thread(library, self.context.settings.home) if mounted.templates else None
         roots = Roots(workspace=workspace, data=mounted.data, templates=mounted.templates, library=shown)
         return await run_tool(call.tool, dict(call.arguments), roots, execute, call.call_id)
+
+    @asynccontextmanager
+    async def _with_package(self, call: ToolCall, state: RunState, mounted: Mounted) -> AsyncIterator[Mounted]:
+        """With the package of the training that the probe's call names, if it names one that has any."""
+        done = state.training(str(call.arguments.get("job")))
+        if done is None or "package" not in done.outputs:
+            yield mounted
+            return
+        folder = Path(tempfile.mkdtemp(prefix="package-", dir=await asyncio.to_thread(self._scratch)))
+        try:
+            await asyncio.to_thread(self.context.store.get_folder, done.outputs["package"], folder)
+            yield replace(mounted, package=folder)
+        finally:
+            await asyncio.to_thread(remove_tree, folder)
 
     async def _probe(self, call: ToolCall, area: str, workspace: Path, execute: SandboxExecute) -> ToolResult:
         """Run one of our own programs on the workspace and hand its facts back with the files it vouches for."""

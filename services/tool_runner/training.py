@@ -10,7 +10,7 @@ import shutil
 import stat
 import time
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 60.0
 """How often the workspace is stored: another machine that takes the job over goes on from what it finds there."""
-RESULTS = ("package", "metrics.json", "tiers.json", "problems.json")
+RESULTS = ("package", "metrics.json", "tiers.json", "problems.json", "worst")
 TAIL = 6000
 """Characters of a failed job's output that its end carries."""
 LOOKED_AT = 1 << 16
@@ -91,25 +91,31 @@ def remove_results(workspace: Path) -> None:
             path.rename(path.with_name(f"{name}.{time.time_ns()}.old"))
 
 
-def known_failure(done: Finished, progress: Path, since: int, metrics: Mapping[str, Any]) -> str:
-    """In two lines cause and direction, where the end of a training is one of the known failures, else nothing.
-
-    `progress` is its progress file, which had `since` bytes before it began; `metrics` is its metrics.json.
-    """
+def progress_lines(progress: Path, since: int, most: int = LOOKED_AT) -> list[dict[str, Any]]:
+    """What a training told of itself: objects of the last `most` bytes of its progress file, which had `since` bytes
+    before it began."""
     size = size_of(progress)
-    begin = max(since if since <= size else 0, size - LOOKED_AT)
+    begin = max(since if since <= size else 0, size - most)
     lines = []
-    for line in _read(progress, begin).splitlines():
+    for line in _read(progress, begin, most).splitlines():
         with suppress(ValueError, RecursionError):
             found = json.loads(line)
             lines += [found] if isinstance(found, dict) else []
+    return lines
+
+
+def known_failure(done: Finished, lines: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any]) -> str:
+    """In two lines cause and direction, where the end of a training is one of the known failures, else nothing.
+
+    `lines` are its progress, `metrics` is its metrics.json.
+    """
     found = diagnose(
         Ended(
             outcome=done.outcome,
             exit_code=done.exit_code,
             output=last_words(done, LOOKED_AT),
             reason=done.reason,
-            progress=lines,
+            progress=list(lines),
             metrics=metrics,
         )
     )
@@ -135,7 +141,7 @@ def evidence(found: Mapping[str, Any]) -> list[dict[str, Any]]:
         if isinstance(tier, dict):
             numbers = {key: value for key, value in tier.items() if isinstance(value, int | float)}
             figures = {str(key)[:40]: value for key, value in numbers.items() if abs(value) < 1e15}
-            words = {key: _line(tier.get(key, ""), 300) for key in ("tier", "text")}
+            words = {key: in_line(tier.get(key, ""), 300) for key in ("tier", "text")}
             kept.append(dict(list(figures.items())[:20]) | words)
     return kept
 
@@ -143,21 +149,21 @@ def evidence(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 def bad_samples(found: Mapping[str, Any]) -> dict[str, str]:
     """The samples that a training refused, of its problems.json: plain text, bounded."""
     some = list(found.items())[:BAD_SAMPLES]
-    return {_line(name, 200): _line(wrong, 300) for name, wrong in some}
+    return {in_line(name, 200): in_line(wrong, 300) for name, wrong in some}
 
 
-def _line(text: object, characters: int) -> str:
+def in_line(text: object, characters: int) -> str:
     return " ".join(shown(str(text)).split())[:characters]
 
 
-def _read(path: Path, offset: int) -> bytes:
+def _read(path: Path, offset: int, most: int = LOOKED_AT) -> bytes:
     """A part of a regular file; nothing of what took its place: a link leads elsewhere, a pipe is waited for."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as handle:  # noqa: PTH123
             if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
                 return b""
             handle.seek(offset)
-            return handle.read(LOOKED_AT)
+            return handle.read(most)
     except OSError:
         return b""
 

@@ -29,6 +29,8 @@ from shared.store.paths import UnsafePath, make_parents, open_inside
 
 MAX_FILES, MAX_BYTES = 100_000, 1 << 40
 """Of a workspace as it is stored; sparse files count with the size that they show."""
+MAX_LENT = 16 << 30
+"""Bytes of a cache that is copied for another workspace."""
 _RACY_NS = 20_000_000
 """A file changed this shortly before a scan may change again under the same time stamp: it is hashed once more."""
 
@@ -105,6 +107,21 @@ class Workspaces:
                 await self._bus.set_workspace_head(run_id, area, head)
             await asyncio.to_thread(State(head, now.files, now.links).dump, folder)
             return head
+
+    def lend_cache(self, run_id: str, area: str, lender: str) -> bool:
+        """Copy the `cache` of another workspace of the run, in which nothing works, where this runner has one and
+        `area` has none: what is in it is found by content, and need not be made again. Blocks."""
+        source, target = (self._root / run_id / name / "cache" for name in (lender, area))
+        if not source.is_dir() or source.is_symlink() or target.exists():
+            return False
+        found = scan(source)
+        if sum(file.size for file in found.files.values()) > MAX_LENT:
+            return False
+        for path in found.files:
+            place = make_parents(target, path)
+            with suppress(FileNotFoundError), open_inside(source, path) as stream, place.open("xb") as copy:
+                shutil.copyfileobj(stream, copy, 1 << 20)
+        return True
 
     @staticmethod
     async def _seed(folder: Path, seed: Seed) -> None:

@@ -14,11 +14,12 @@ from shared.agent.brief import Brief
 from shared.agent.calls import text_of
 from shared.agent.role import Facts, Probe, Role
 from shared.agent.solo import going_on
+from shared.agent.tries import seconds_left, table
 from shared.contracts.base import Spent
 from shared.contracts.flow import ASKS, GOES_ON, stage_of
 from shared.contracts.state import RunState
-from shared.contracts.tools import ReadFiles, StartTraining, ToolArgs, ToolCall, ToolResult
-from shared.contracts.training import JobSpec
+from shared.contracts.tools import ReadFiles, Repackage, StartTraining, ToolArgs, ToolCall, ToolResult, TryConfigs
+from shared.contracts.training import REPACKAGE, TRAIN, JobSpec
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import DataUnusable, ToolBroken
 from shared.store.archives import unpack_seconds
@@ -31,6 +32,7 @@ MACHINE = "/workspace/environment.json"
 
 CALL_SECONDS = 900.0
 """A tool call may wait in the queue and run for up to ten minutes; unpacking an uploaded dataset comes on top."""
+REPACKAGE_SECONDS = 600.0
 
 
 class Desk:
@@ -133,59 +135,68 @@ class Desk:
     async def probe(self, call_id: str, probe: Probe) -> Facts:
         """Facts gathered by the runner's own program. Raises ToolBroken when it could not look."""
         result = await self.call(
-            call_id, probe.name, {"arguments": list(probe.arguments), "exports": list(probe.exports)}
+            call_id,
+            probe.name,
+            {"arguments": list(probe.arguments), "exports": list(probe.exports), "job": probe.job},
         )
         if not result.ok:
             raise ToolBroken(f"{probe.name} could not look: {result.summary}")
         return dict(result.data)
 
-    async def start_training(self, call_id: str, arguments: StartTraining) -> ToolResult:
+    async def start(self, call_id: str, arguments: StartTraining | TryConfigs | Repackage) -> ToolResult:
+        """Queue the jobs that the call asks for: in the workspace, or in copies that the runner makes of it."""
         state = await self.bus.state(self.brief.run_id)
-        left = budget.seconds_left(budget.bounds(state, self.spent, now()))
-        seconds = max(1.0, min(arguments.seconds, self.brief.train_seconds, left))
-        await self.bus.submit_job(
-            "train",
-            JobSpec(
-                job_id=call_id,
+        most = budget.seconds_left(budget.bounds(state, self.spent, now()))
+        if isinstance(arguments, Repackage):
+            seconds, command = min(REPACKAGE_SECONDS, most), list(REPACKAGE)
+        else:
+            left = min(most, seconds_left(state, self.role.name, self.brief.train_seconds, but=call_id))
+            wanted = arguments.seconds * (len(arguments.tries) if isinstance(arguments, TryConfigs) else 1)
+            if left < 1 or (wanted > left and isinstance(arguments, TryConfigs)):
+                text = f"nothing was started: that takes {wanted:.0f} s, and {max(0, left):.0f} s of training are left"
+                return ToolResult(call_id=call_id, tool=arguments.tool, ok=False, summary=text)
+            seconds, command = min(arguments.seconds, left), list(TRAIN)
+        if isinstance(arguments, StartTraining):
+            command = list(arguments.command)
+            text = f"job {call_id} is queued for at most {seconds:.0f} s; you will be woken by its end"
+            result = ToolResult(call_id=call_id, tool=arguments.tool, ok=True, summary=text, data={"jobs": [call_id]})
+        else:
+            result = await self.call(call_id, arguments.tool, arguments.model_dump(mode="json"))
+        for job_id in result.jobs:
+            spec = JobSpec(
+                job_id=job_id,
                 run_id=self.brief.run_id,
                 kind="train",
                 asked_by=self.role.name,
                 caused_by=self.brief.order,
-                command=arguments.command,
+                command=tuple(command),
                 seconds=seconds,
-            ),
-        )
-        return ToolResult(
-            call_id=call_id,
-            tool=arguments.tool,
-            ok=True,
-            summary=f"job {call_id} is queued for at most {seconds:.0f} s; you will be woken by its end",
-            data={"job_id": call_id},
-        )
+                forked=not isinstance(arguments, StartTraining),
+            )
+            await self.bus.submit_job("train", spec)
+        return result
 
-    def waiting_for(self) -> str | None:
-        """The job that this role sleeps on, if its last observation started one."""
+    def waiting_for(self) -> tuple[str, ...]:
+        """The jobs that this role sleeps on, if its last observation started any."""
         last = self.entries[-1]
         if not isinstance(last, Observation) or last.event is not None:
-            return None
-        for result in last.results:
-            if result.tool == StartTraining.tool and result.ok:
-                return str(result.data["job_id"])
-        return None
+            return ()
+        return tuple(job for result in last.results for job in result.jobs)
 
-    async def job_ended(self, state: RunState) -> bool:
-        """Write the end of the awaited job down, if it has come. False while the role must go on sleeping."""
-        job = self.waiting_for()
-        if job is None or job not in state.jobs_done:
+    async def jobs_ended(self, state: RunState) -> bool:
+        """Write the ends of the awaited jobs down, once all have come. False while the role must go on sleeping."""
+        ended = [state.jobs_done[job] for job in self.waiting_for() if job in state.jobs_done]
+        if not ended or len(ended) < len(self.waiting_for()):
             return False
-        ended = state.jobs_done[job]
+        told = [done.model_dump(mode="json") for done in ended]
         await self.record(
             Observation(
                 run_id=self.brief.run_id,
                 role=self.role.name,
                 number=self.turns,
-                event_id=ended.event_id,
-                event=ended.model_dump(mode="json"),
+                notes=(table(state, self.role.name, self.brief.train_seconds, ended),),
+                event_id=ended[-1].event_id,
+                event=told[0] if len(told) == 1 and not ended[0].tried else {"jobs": list(told)},
                 budget=await self.budget(),
             )
         )
@@ -197,8 +208,8 @@ async def gather_calls(desk: Desk, turn: Turn, calls: list[tuple[int, Call, Tool
 
     async def one(position: int, call: Call, arguments: ToolArgs) -> ToolResult:
         call_id = desk.call_id(turn, position)
-        if isinstance(arguments, StartTraining):
-            return await desk.start_training(call_id, arguments)
+        if isinstance(arguments, StartTraining | TryConfigs | Repackage):
+            return await desk.start(call_id, arguments)
         return await desk.call(call_id, call.name, call.arguments)
 
     if all(arguments.reads_only for _, _, arguments in calls):

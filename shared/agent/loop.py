@@ -47,7 +47,7 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
                 return accepted
             continue
         state = await desk.bus.state(desk.brief.run_id)
-        if desk.waiting_for() and not await desk.job_ended(state):
+        if desk.waiting_for() and not await desk.jobs_ended(state):
             return None
         if not state.live:
             return None
@@ -164,7 +164,7 @@ async def _judge(
     probe = submission.probe(answer, desk.brief)
     facts: Facts = {} if probe is None else await desk.probe(desk.call_id(turn, position, "-probe"), probe)
     state = await desk.bus.state(desk.brief.run_id)
-    facts["jobs"] = {job: done.outcome for job, done in state.jobs_done.items() if done.asked_by == desk.role.name}
+    facts["jobs"] = {name: done.outcome for done in state.trainings for name in done.names}
     facts["returned"] = dict(state.returned)
     facts["answers"] = dict(state.answers)
     return facts, submission.check(answer, facts, desk.brief)

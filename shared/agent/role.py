@@ -23,11 +23,13 @@ Playbook = Callable[[Brief], Generator[tuple[Call, ...], Observation, None]]
 
 @dataclass(frozen=True)
 class Probe:
-    """A run of one of the runner's trusted programs. `exports` are workspace files that come back as Refs."""
+    """A run of one of the runner's trusted programs. `exports` are workspace files that come back as Refs; the package
+    of the training `job` (its id, or the name of a try) is seen at /package."""
 
     name: str
     arguments: tuple[str, ...]
     exports: tuple[str, ...] = ()
+    job: str = ""
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,8 @@ STAGES: tuple[Stage, ...] = (
         "scorer", DatasetPrepared, DatasetLocked, "locked", (RoleFailed, WorkReturned), approval="split", asks=("data",)
     ),
     Stage(
-        "module_architect", DatasetLocked, ModuleAssembled, "assembled", (*_AGENT, WorkReturned), asks=("build",),
-        area="build",
+        "module_architect", DatasetLocked, ModuleAssembled, "assembled", (*_AGENT, WorkReturned),
+        asks=("build", "train"), area="build",
     ),
     Stage(
         "model_trainer", ModuleAssembled, TrainingFinished, "trained", (*_AGENT, WorkReturned),

@@ -25,7 +25,8 @@ class Budget(Contract):
     wall_seconds: float | None = Field(default=None, gt=0)
     """Since the request, but for the time in which a person is asked."""
     train_seconds: float | None = Field(default=None, gt=0)
-    """Wall seconds that one training job may take; the Model Trainer turns it into epochs."""
+    """Wall seconds that all tries and the training that is delivered may take together. A training that is started
+    again, after a failure for instance, may take as long again."""
 
 
 class DataCard(Contract):

@@ -69,6 +69,8 @@ class RunState(Contract):
     jobs: dict[str, JobStarted] = {}
     """Running ones."""
     jobs_done: dict[str, JobFinished] = {}
+    jobs_before_lock: frozenset[str] = frozenset()
+    """Of jobs that had begun when the last lock was made."""
     handed_back: WorkReturned | None = None
     """Work that its target has not answered yet."""
     returned: dict[str, int] = {}
@@ -141,6 +143,18 @@ class RunState(Contract):
         asks = self.requested.approvals if self.requested else ()
         open_ones = (point for point, fact in self.reached.items() if self.approved.get(point) != fact)
         return next((point for point in open_ones if point in asks), None)
+
+    @property
+    def trainings(self) -> list[JobFinished]:
+        """Ends of the training jobs under the lock that stands now."""
+        return [
+            done for done in self.jobs_done.values() if done.job == "train" and done.job_id not in self.jobs_before_lock
+        ]
+
+    def training(self, name: str) -> JobFinished | None:
+        """One of `trainings`, by its id or the name of a try; of several of a name the newest."""
+        known = [done for done in self.trainings if name in done.names]
+        return known[-1] if known else None
 
     @property
     def package(self) -> Ref | None:
@@ -234,6 +248,7 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
             update["waited"] = state.waited + _open_for(state, event)
         case DatasetLocked():
             update |= {"sealed": event.sealed, "locks": event.locks}
+            update["jobs_before_lock"] = frozenset({*state.jobs, *state.jobs_done})
         case RunScored():
             update |= {"scorings": event.scorings}
         case Infeasible():
@@ -256,6 +271,8 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
                 "jobs": {job: started for job, started in state.jobs.items() if job != event.job_id},
                 "jobs_done": state.jobs_done | {event.job_id: event},
             }
+            if event.job == "train":
+                update["spent"] = state.spent + Spent(gpu_seconds=event.gpu_seconds)
     return state.model_copy(update=update)
 
 

@@ -6,8 +6,26 @@ from pydantic import Field, JsonValue
 
 from shared.contracts.base import Contract, Event, Ref, RunId, Service, Spent, Token
 
+TRAIN = ("python", "train.py", "--config", "config.yaml")
+"""What a try runs, and the playbook."""
+REPACKAGE = ("python", "-P", "-m", "shared.training.repackage")
+
 JobKind = Literal["train", "predict", "intake"]
 Outcome = Literal["ok", "failed", "timeout", "memory", "cancelled", "lost"]
+
+
+class Tried(Contract):
+    """What a training in a copy of the workspace differs by; the runner says it."""
+
+    name: Token
+    change: str = ""
+    """Against the workspace, or the training that is continued: keys of config.yaml with old and new value, files."""
+    continues: Token | None = None
+    """Job that it goes on from."""
+    seconds: float = 0.0
+    """That it was given."""
+    repackaged: bool = False
+    """Nothing was trained: `continues` with other code around its weights."""
 
 
 class JobSpec(Contract):
@@ -29,6 +47,8 @@ class JobSpec(Contract):
     """`predict`: package, samples (a CaseList). `intake`: rules, listed (if a script listed the cases), sealed (the
     last `SealedSplit`, by which ids of handed back cases are known again)."""
     seconds: float = Field(default=3600, gt=0)
+    forked: bool = False
+    """`train` in the copy of the build workspace that the runner made for this job (`try_configs`, `repackage`)."""
     memory_mb: int | None = Field(default=None, ge=64)
     """Less than what the runner gives a job; None for all of that."""
 
@@ -76,7 +96,9 @@ class JobFinished(Event):
     summary: str = ""
     """Head and tail of the output, or the parsed cause of a failure."""
     metrics: dict[str, JsonValue] = {}
-    """From `metrics.json` of the job; validation figures only."""
+    """From `metrics.json` of the job, its tiers and its `curve`; validation figures only."""
+    tried: Tried | None = None
+    """Of a training in a copy of the workspace."""
     own_code: tuple[str, ...] = ()
     """Of `train`: code in the workspace and the package that is neither a template's nor our library's, 20 at most."""
     shelf: tuple[str, ...] = ()
@@ -87,12 +109,17 @@ class JobFinished(Event):
     """`train`: package (a folder manifest). `predict`: predictions. `intake`: cases (a CaseTable in `sealed`)."""
     log: Ref | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By which it may be called: its id, and the name of a try."""
+        return (self.job_id, self.tried.name) if self.tried else (self.job_id,)
+
     def recipient(self) -> str:
         return self.asked_by
 
 
 class FinishedTraining(Contract):
-    """Deliver the package of a training job that ended ok: `job_id` is the id that start_training gave you.
+    """Deliver the package of a training that ended ok: `job_id` is its id, or the name of its try.
 
     A probe runs the package on validation images before it is accepted; the scorer then runs it on the test set.
     """

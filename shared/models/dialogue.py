@@ -167,7 +167,8 @@ def _remarks(observation: Observation) -> str:
     """Notes and events as text. A check's problems stand in the submission's result too, and are said once."""
     told = [result.summary for result in observation.results]
     parts = [note for note in observation.notes if not any(note in summary for summary in told)]
-    if observation.event is not None:
+    # The ends of several jobs stand in a table among the notes.
+    if observation.event is not None and "jobs" not in observation.event:
         parts.append(_event(observation.event))
     parts.append(observation.budget)
     return "\n\n".join(part for part in parts if part.strip())
@@ -178,6 +179,8 @@ def _event(event: dict[str, JsonValue]) -> str:
     facts: dict[str, Any] = {
         name: value for name, value in event.items() if name not in Event.model_fields and name != "log"
     }
+    if isinstance(metrics := facts.get("metrics"), dict):  # the summary says the rest in words
+        facts["metrics"] = {name: value for name, value in metrics.items() if not isinstance(value, list | dict)}
     if isinstance(facts.get("outputs"), dict):
         facts["outputs"] = sorted(facts["outputs"])
     return f"{event.get('kind', 'event')}:\n{fenced(as_text(facts))}"

@@ -130,7 +130,8 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         if self.budget.agree():
             control.should_save = control.should_training_stop = True
         elif self.budget.remaining() <= 0:
-            control.should_evaluate = control.should_training_stop = True
+            # Saved, for it may be gone on with in more time.
+            control.should_evaluate = control.should_save = control.should_training_stop = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self.budget.elapsed() - self.saved >= self.wanted.save_seconds:

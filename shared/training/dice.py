@@ -4,10 +4,13 @@ only one of them has counts 0; a case without any in either is left out of the m
 What such healthy cases say is in `dice_healthy`: 1 for one in which nothing is predicted, else 0.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+
+from shared.training import told
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,10 @@ class CaseScore:
     """By structure; None where it is left out."""
     empty: bool
     """Whether the truth has no structure at all."""
+    case: str = ""
+    patient: str = ""
+    false: Mapping[str, Any] = field(default_factory=dict)
+    """Of `told.false_parts`."""
 
 
 def score_case(found: np.ndarray, truth: np.ndarray, structures: int) -> CaseScore:
@@ -26,6 +33,20 @@ def score_case(found: np.ndarray, truth: np.ndarray, structures: int) -> CaseSco
     sizes = np.bincount(found.ravel(), minlength=length) + wanted
     dice = tuple(float(2 * same[k] / sizes[k]) if sizes[k] else None for k in range(1, length))
     return CaseScore(dice, not wanted[1:].any())
+
+
+def of_row(score: CaseScore, row: Mapping[str, Any], false: Mapping[str, Any]) -> CaseScore:
+    return replace(score, case=str(row["sample_id"]), patient=str(row["patient"]), false=false)
+
+
+def of_cases(scores: Sequence[CaseScore]) -> dict[str, Any]:
+    """What metrics.json says of the cases (`told.of_cases`): a healthy one by `healthy`, any other by its mean Dice."""
+    cases = [{"id": one.case, "figure": healthy(one) if one.empty else mean(one.dice), **one.false} for one in scores]
+
+    def figure(numbers: Sequence[int], _: Sequence[str]) -> float | None:
+        return mean([mean(scores[number].dice) for number in numbers])
+
+    return told.of_cases(cases, [one.patient for one in scores], figure)
 
 
 def summary(scores: Sequence[CaseScore], names: Sequence[str]) -> dict[str, float | None]:

@@ -93,8 +93,7 @@ def write_package(
         write_json(draft / "label_map.json", {"names": list(facts.label_names), **values})
         versions = pinned(sorted({*imports, *found.distributions}))
         write_json(draft / "metadata.json", bundle_metadata(facts, versions))
-        lines = [f"# Python {platform.python_version()}", *(f"{name}=={version}" for name, version in versions.items())]
-        write_text(draft / "environment.txt", "\n".join(lines) + "\n")
+        write_text(draft / "environment.txt", environment(versions))
         write_text(draft / "MODEL_CARD.md", model_card(facts))
         write_text(draft / "SHA256SUMS", checksums(draft))
         swap(draft, folder)
@@ -154,6 +153,11 @@ def checksums(folder: Path) -> str:
     return "".join(
         f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(folder).as_posix()}\n" for file in files
     )
+
+
+def environment(versions: Mapping[str, str]) -> str:
+    lines = [f"# Python {platform.python_version()}", *(f"{name}=={version}" for name, version in versions.items())]
+    return "\n".join(lines) + "\n"
 
 
 def pinned(imports: Sequence[str]) -> dict[str, str]:

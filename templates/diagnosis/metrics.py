@@ -1,12 +1,14 @@
 """Validation metrics. A figure that is not defined (one class only) is None, never a guess."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, softmax
 from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 
+from shared.training import told
 from shared.training.dice import mean
 
 
@@ -86,6 +88,31 @@ def aucs(chances: np.ndarray, truth: np.ndarray) -> list[float | None]:
 def auc_by_class(logits: np.ndarray, labels: np.ndarray, multi_label: bool) -> list[float | None]:
     chances = probabilities(logits, multi_label)
     return aucs(chances, one_hot(labels, chances.shape[1], multi_label))
+
+
+def told_of_cases(found: Any, cases: Any, multi_label: bool, metric: str) -> dict[str, Any]:
+    """What metrics.json says of the cases of a set, in the order of the predictions `found`: a case is as good as the
+    probability of what is true of it, of several labels the lowest."""
+    chances, names = probabilities(found.predictions, multi_label), cases.label_names
+    truth = one_hot(found.label_ids, len(names), multi_label)
+    picked = (chances >= 0.5) if multi_label else one_hot(chances.argmax(1), len(names), False)
+    right = np.where(truth == 1, chances, 1 - chances).min(1) if multi_label else (chances * truth).sum(1)
+    patients = [str(row["patient"]) for row in cases.rows]
+
+    def listed(marks: np.ndarray) -> str:
+        return ", ".join(name for name, mark in zip(names, marks, strict=True) if mark) or "none"
+
+    told_cases = [
+        {"id": str(row["sample_id"]), "figure": float(figure), "truth": listed(true), "answer": listed(said)}
+        for row, figure, true, said in zip(cases.rows, right, truth, picked, strict=True)
+    ]
+
+    def figure(numbers: Sequence[int], drawn: Sequence[str]) -> float | None:
+        some = list(numbers)
+        return scores(found.predictions[some], found.label_ids[some], multi_label, drawn)[metric]
+
+    matrix = {} if multi_label else told.confusion(truth.argmax(1), chances.argmax(1), names)
+    return told.of_cases(told_cases, patients, figure) | matrix
 
 
 def class_weights(targets: np.ndarray, multi_label: bool) -> list[float]:

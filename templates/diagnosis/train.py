@@ -27,7 +27,7 @@ import pretrained
 import safetensors.torch
 import smoke
 import torch
-from metrics import auc_by_class, class_weights, scores, temperature
+from metrics import auc_by_class, class_weights, scores, temperature, told_of_cases
 from transformers import set_seed
 
 from shared.training import callbacks, checkpoints, checks, program, ranks, saved
@@ -200,7 +200,7 @@ def train(config: Any) -> int:
         "temperature": round(warmth, 3),
         "auc_by_class": dict(zip(train_set.label_names, auc_by_class(logits, found.label_ids, several), strict=True)),
         "multi_label": several,
-        "patients": {"val": len(set(patients))},
+        **told_of_cases(found, val_set, several, wanted.metric),
     }
     write_results(facts, samples={split: len(cases) for split, cases in sets.items()}, more=more)
     return 0

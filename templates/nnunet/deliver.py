@@ -1,5 +1,6 @@
 """What a training hands over: Dice on the validation part through the code of the package, package/, metrics.json."""
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +11,13 @@ from cases import Prepared
 from config import Config
 from predict import Engine
 
+from shared.imaging.volume import spacing_dhw
 from shared.training import masks
 from shared.training.checkpoints import Attempt
-from shared.training.dice import CaseScore, score_case, summary
+from shared.training.dice import CaseScore, of_cases, of_row, score_case, summary
 from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
+from shared.training.told import false_parts
 
 
 def packaged(config: Config, prepared: Prepared, trainer: Any) -> dict[str, Any]:
@@ -41,7 +44,9 @@ def measured(config: Config, prepared: Prepared, trainer: Any, rows: Sequence[ma
     scores = []
     for row in rows:
         image, truth = masks.load_case(row, masks.data_root(config), values)
-        scores.append(score_case(engine.segment(image, False)[0], truth, len(values)))
+        found = engine.segment(image, False)[0]
+        false = false_parts(found, truth, math.prod(spacing_dhw(image)))
+        scores.append(of_row(score_case(found, truth, len(values)), row, false))
     return scores
 
 
@@ -91,5 +96,6 @@ def deliver(
         config=packaged(config, prepared, trainer),
         facts=facts,
     )
+    more = {"attempts": attempt.number, "iterations": trainer.iteration, **of_cases(scores)}
     samples = {split: sum(row["split"] == split for row in rows) for split in ("train", "val")}
-    write_results(facts, samples=samples, more={"attempts": attempt.number, "iterations": trainer.iteration})
+    write_results(facts, samples=samples, more=more)

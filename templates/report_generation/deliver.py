@@ -11,9 +11,11 @@ from data import Cases, channel_names
 from metrics import image_dependence, scores
 from words import plain
 
+from shared.training.dice import mean
 from shared.training.package import PackageFacts, described, write_package, write_results
 from shared.training.progress import write_json, write_text
 from shared.training.saved import save_weights
+from shared.training.told import of_cases
 
 DEPENDS = 0.05
 """Share of shuffles that may do as well as the right images before the model is said not to use them."""
@@ -84,6 +86,16 @@ def deliver(
     written = zip(names, references, answers, strict=True)
     told = [{"sample_id": name, "report": report, "written": answer} for name, report, answer in written]
     write_json(Path("val_reports.json"), told)
+    each = [scores([reference], [answer])["rouge_l"] for reference, answer in zip(references, answers, strict=True)]
+    cases = [
+        {"id": name, "figure": value, "truth": report, "answer": answer}
+        for name, value, report, answer in zip(names, each, references, answers, strict=True)
+    ]
+
+    def rouge(some: Sequence[int], _: Sequence[str]) -> float | None:
+        return mean([each[k] for k in some]) if config.training.metric == "rouge_l" else None
+
+    more = {**more, **of_cases(cases, [str(row["patient"]) for row in judged.rows], rouge)}
     more = {**more, "distinct_reports": len(set(answers)), "warnings": list(unused)}
     write_results(facts, samples={split: len(cases) for split, cases in sets.items()}, more=more)
     for warning in unused:

@@ -9,7 +9,7 @@ from config import Config
 from patches import Patches
 
 from shared.training import masks
-from shared.training.dice import CaseScore, summary
+from shared.training.dice import CaseScore, of_cases, summary
 from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
 from shared.training.saved import save_weights
@@ -73,5 +73,6 @@ def deliver(
         "weights": best["weights"],
         "min_component_mm3": config.prediction.min_component_mm3,
         "attempts": attempts,
+        **of_cases(scores),
     }
     write_results(facts, samples={split: len(found) for split, found in sets.items()}, more=more)

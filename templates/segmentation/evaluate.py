@@ -12,11 +12,12 @@ import torch
 from patches import Patches
 from predict import on_grid, probabilities, segment, without_specks
 
-from shared.imaging.volume import to_dhw
+from shared.imaging.volume import spacing_dhw, to_dhw
 from shared.training import ranks
 from shared.training.checks import TrainingFailed
-from shared.training.dice import CaseScore, of_all_cases, score_case, summary
+from shared.training.dice import CaseScore, of_all_cases, of_row, score_case, summary
 from shared.training.saved import Best
+from shared.training.told import false_parts
 
 SHARE = 0.1
 """Part of the time that evaluations during the training may take, about."""
@@ -108,8 +109,10 @@ def on_own_grids(
         if mine and time.monotonic() > until:
             break
         image, truth = data.cases.raw(row)
-        found, _ = segment(model, image, config, device)
-        mine.append(score_case(found, to_dhw(truth, image), len(data.label_names)))
+        found, chances = segment(model, image, config, device)
+        truth = to_dhw(truth, image)
+        false = false_parts(found, truth, math.prod(spacing_dhw(image)), chances)
+        mine.append(of_row(score_case(found, truth, len(data.label_names)), row, false))
     return [score for part in ranks.gathered(mine) for score in part]
 
 

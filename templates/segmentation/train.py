@@ -200,7 +200,7 @@ def loop(
             if line:
                 dice = "not defined" if line["metric"] is None else f"{line['metric']:.3f}"
                 print(f"epoch {made:.0f}/{paced['epochs']:g} loss {mean:.4f} dice {dice}", flush=True)
-        if budget.elapsed() - kept >= wanted.save_seconds:
+        if last or budget.elapsed() - kept >= wanted.save_seconds:  # it may be gone on with in more time
             save(epoch + 1)
             kept = budget.elapsed()
         if last:

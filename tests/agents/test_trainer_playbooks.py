@@ -89,25 +89,27 @@ SHELF = (
 
 @pytest.mark.parametrize(("with_them", "taken"), [(0.8, True), (0.7, False), (None, False)])
 def test_weights_of_the_shelf_are_tried_and_taken_where_they_are_better(with_them: float | None, taken: bool) -> None:
-    text = CONFIG
     script = train(brief("model_trainer").model_copy(update={"train_seconds": 1000, "weights": SHELF}))
     next(script)
-    seconds = []
-    wanted: list[dict[str, Any]] = []
-    calls = script.send(seen(read(**{"config.yaml": text})))
-    for value in (0.75, with_them, None):
-        wanted.append(settings(text, calls))
-        for edit in calls[:-1]:
-            text = text.replace(str(edit.arguments["old"]), str(edit.arguments["new"]))
-        seconds.append(calls[-1].arguments["seconds"])
-        end = ended("failed" if with_them is None and len(seconds) == 2 else "ok")
-        assert end.event
-        calls = script.send(end.model_copy(update={"event": end.event | {"metrics": {"metric": value}}}))
-    assert seconds == [150, 150, 700] and wanted[2]["training"]["train_seconds"] == 630
-    own, fitting = parsed(CONFIG)["model"], {"backbone": "resnet18", "width": 64, "weights": "/weights/fit.pt"}
-    assert wanted[0]["model"] == own and wanted[1]["model"] == own | fitting
-    assert wanted[2]["model"] == (own | fitting if taken else own)
-    (submission,) = calls
+    (tries,) = script.send(seen(read(**{"config.yaml": CONFIG})))
+    fitting = {"model.backbone": "resnet18", "model.width": 64, "model.weights": "/weights/fit.pt"}
+    assert tries.name == "try_configs" and tries.arguments["seconds"] == 150
+    without, begun = tries.arguments["tries"]
+    assert begun["changes"] == fitting and "changes" not in without
+    jobs = [
+        {"tried": {"name": without["name"]}, "outcome": "ok", "metrics": {"metric": 0.75}},
+        {
+            "tried": {"name": begun["name"]},
+            "outcome": "ok" if with_them else "failed",
+            "metrics": {"metric": with_them},
+        },
+    ]
+    calls = script.send(seen(event={"jobs": jobs}))
+    own, wanted = parsed(CONFIG)["model"], settings(CONFIG, calls)
+    assert wanted["training"]["train_seconds"] == 630 and calls[-1].arguments["seconds"] == 700
+    mixed = {name.removeprefix("model."): value for name, value in fitting.items()}
+    assert wanted["model"] == (own | mixed if taken else own)
+    (submission,) = script.send(ended("ok"))
     assert ("are taken" if taken else "are not taken") in str(submission.arguments["notes"])
 
 

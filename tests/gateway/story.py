@@ -124,7 +124,7 @@ class Story:
         await self.woken("model_trainer", order)
         await self.turn("model_trainer", 31, ("edit_files", {"path": "c"}), ("start_training", {"command": ["python"]}))
         job_id = self.call_id("model_trainer", 1)
-        queued = {"tool": "start_training", "data": {"job_id": job_id}}
+        queued = {"tool": "start_training", "data": {"jobs": [job_id]}}
         await self.results("model_trainer", {"tool": "edit_files", "seconds": 1}, queued)
         return order, {"job_id": job_id, "job": "train"}
 

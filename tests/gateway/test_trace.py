@@ -183,7 +183,7 @@ async def test_a_segmentation_that_was_handed_back_and_failed_once(bus: Bus) -> 
     for begin, outcome in ((31, "failed"), (41, "ok")):
         await story.turn("model_trainer", begin, ("start_training", {"command": ["python"]}))
         job = {"job_id": story.call_id("model_trainer", 0), "job": "train"}
-        await story.results("model_trainer", {"tool": "start_training", "data": {"job_id": job["job_id"]}})
+        await story.results("model_trainer", {"tool": "start_training", "data": {"jobs": [job["job_id"]]}})
         await story.fact(JobStarted, begin + 1, "tool_runner", order, salt=outcome, **job)
         ended = await story.fact(
             JobFinished, begin + 6, "tool_runner", order, salt=outcome, **job, asked_by="model_trainer",

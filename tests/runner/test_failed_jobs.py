@@ -128,7 +128,7 @@ from services.tool_runner.training import known_failure
 (folder / "work").mkdir()
 limits = Limits(seconds=1, memory_mb=200)
 done = asyncio.run(run(["sleep", "60"], workspace=folder / "work", limits=limits, log=folder / "log", level=detect()))
-print(json.dumps([done.outcome, known_failure(done, folder / "work" / "progress.jsonl", 0, {})]))
+print(json.dumps([done.outcome, known_failure(done, [], {})]))
 """
 
 

@@ -168,7 +168,8 @@ def _model(facts: Facts) -> Section | None:
             started[event.job_id] = event
         elif isinstance(event, JobFinished):
             started.pop(event.job_id, None)
-            what = event.job + (" (this package)" if event.job_id == delivered and state.trained else "")
+            what = event.job + (f" {event.tried.name}" if event.tried else "")
+            what += " (this package)" if event.job_id == delivered and state.trained else ""
             rows.append((what, event.outcome, duration(event.seconds), str(event.attempts), event.isolation))
             if event.outcome != "ok":
                 failures.append(f"Job {event.job}, {event.outcome}: {event.summary[:_CAUSE]}")

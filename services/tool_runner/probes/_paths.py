@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-_TOPS = {"workspace": "M3_WORKSPACE", "data": "M3_DATA", "templates": "M3_TEMPLATES"}
+_TOPS = {"workspace": "M3_WORKSPACE", "data": "M3_DATA", "templates": "M3_TEMPLATES", "package": "M3_PACKAGE"}
 
 
 def real_path(virtual: str) -> Path:

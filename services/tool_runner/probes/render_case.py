@@ -1,8 +1,8 @@
 """One test case as a PNG, as one JSON line: {"png": base64, "width", "height", "notes"}, or {"problem": why}.
 
-Usage: render_case.py '{"image": "/data/image", "truth": "/data/truth.nii.gz", "answer": "/data/answer.nii.gz",
-"values": {"liver": 6}, "colours": ["#ff4040"], "limit": 200000}'. `image` is a folder with the views of a case in
-order; truth and answer are masks of the first view that hold `values`, and may be missing.
+Usage: render_case.py '{"images": ["/data/a.nii.gz"], "truth": "/data/truth.nii.gz", "answer": "/data/answer.nii.gz",
+"values": {"liver": 6}, "colours": ["#ff4040"], "limit": 200000}'. `images` are the views of a case in order; truth and
+answer are masks of the first view that hold `values`, and may be missing.
 """
 
 import base64
@@ -25,7 +25,7 @@ def render(wanted: dict[str, Any]) -> dict[str, Any]:
 
     from shared.imaging.volume import read
 
-    views = sorted(real_path(wanted["image"]).iterdir())
+    views = [real_path(view) for view in wanted["images"]]
     notes = [f"{_VIEWS} of {len(views)} views are shown"] if len(views) > _VIEWS else []
     scenes = [Scene(read([view])) for view in views[:_VIEWS]]
     notes += scenes[0].notes

@@ -95,7 +95,7 @@ def gather(options: argparse.Namespace, facts: dict[str, Any], scratch: Path) ->
 
 
 def real(path: str) -> Path:
-    for top, variable in (("/workspace", "M3_WORKSPACE"), ("/data", "M3_DATA")):
+    for top, variable in (("/workspace", "M3_WORKSPACE"), ("/data", "M3_DATA"), ("/package", "M3_PACKAGE")):
         if path == top or path.startswith(top + "/"):
             return Path(os.environ.get(variable) or top, path.removeprefix(top).lstrip("/"))
     return Path(path)

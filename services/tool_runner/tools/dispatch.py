@@ -16,7 +16,7 @@ from services.tool_runner.tools.previewing import preview_dirs, preview_files, p
 from services.tool_runner.tools.reading import list_files, read_files
 from services.tool_runner.tools.script import run_script
 from services.tool_runner.tools.text import clip, sendable
-from shared.contracts.tools import MAX_RESULT_CHARS, TOOLS, ToolArgs, ToolResult
+from shared.contracts.tools import MAX_RESULT_CHARS, STARTERS, TOOLS, ToolArgs, ToolResult
 from shared.errors import ToolBroken, ToolRefused
 
 _MAX_DATA = 180_000
@@ -85,7 +85,7 @@ async def run_tool(
 
 
 async def _run(name: str, arguments: Mapping[str, JsonValue], context: Context) -> Answer:
-    if name == "start_training":
+    if name in STARTERS:
         raise ToolBroken("handled by the service")
     if name not in _FUNCTIONS:
         raise ToolRefused(f"There is no tool {name}. The tools are {', '.join(_FUNCTIONS)}.")

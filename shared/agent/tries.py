@@ -1,0 +1,83 @@
+"""What a role is told of the trainings of its run: one table, best first, and what is left of the budget. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.contracts.base import AgentName
+from shared.contracts.state import RunState
+from shared.contracts.training import JobFinished
+
+ARCHITECT = 0.25
+"""Of the run's `train_seconds`, what tries of the Module Architect may take."""
+_CHANGE, _WHY = 160, 200
+
+
+def seconds_left(state: RunState, role: AgentName, train_seconds: float, but: str = "") -> float:
+    """Of `train_seconds`, for tries and the last training of `role`. Tries count, whatever became of them; a training
+    in the workspace does not, so that it can be had again after a failure. Jobs of the call `but` do not, either."""
+    tries = [done for done in state.trainings if done.tried and not (but and done.job_id.startswith(f"{but}-"))]
+    left = train_seconds - sum(map(_charged, tries))
+    if role == "module_architect":
+        own = sum(_charged(done) for done in tries if done.asked_by == role)
+        left = min(left, ARCHITECT * train_seconds - own)
+    return left
+
+
+def _charged(done: JobFinished) -> float:
+    """Not how long the machine took to start."""
+    return min(done.seconds, done.tried.seconds) if done.tried else 0.0
+
+
+def figure(job: Mapping[str, Any]) -> float | None:
+    """The validation figure by which a training chose its weights; None where it did not come to one."""
+    metrics = job.get("metrics")
+    found = metrics.get("metric") if isinstance(metrics, Mapping) and job.get("outcome") == "ok" else None
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+def table(state: RunState, role: AgentName, train_seconds: float, ended: Sequence[JobFinished] = ()) -> str:
+    """All trainings under the present lock, best first; what the best tells, where it is a try that just `ended`."""
+    figures = {done.job_id: figure(done.model_dump(mode="json")) for done in state.trainings}
+    # Of equals the newer one first.
+    best_first = sorted(
+        reversed(state.trainings),
+        key=lambda done: (done.outcome != "ok", 1e9 if (found := figures[done.job_id]) is None else -found),
+    )
+    lines = [_line(number, done, figures[done.job_id]) for number, done in enumerate(best_first, 1)]
+    named = next((str(name) for done in state.trainings if (name := done.metrics.get("metric_name"))), "metric")
+    head = f"Trainings of this run, best first (validation {named}):"
+    best = best_first[0] if best_first else None
+    if best and best in ended and best.tried and best.outcome == "ok":
+        lines.append(f"{best.tried.name} tells:\n{best.summary}")
+    left = max(0.0, seconds_left(state, role, train_seconds))
+    lines.append(f"Left: {left:.0f} of {train_seconds:.0f} s of training; {len(state.trainings)} jobs so far.")
+    return "\n".join([head, *lines])
+
+
+def _line(number: int, done: JobFinished, value: float | None) -> str:
+    metrics, tried = done.metrics, done.tried
+    name = tried.name if tried else f"workspace ({done.job_id})"
+    if done.outcome != "ok":
+        # The first line is the cause where it is known, the second the direction.
+        why = " ".join(line for line in done.summary.splitlines()[:2])[:_WHY]
+        return f"{number}. {name}: {done.outcome} after {done.seconds:.0f} s. {_change(done)}Why: {why}"
+    spread, epochs, seconds = (_number(metrics.get(key)) for key in ("spread", "epochs", "seconds"))
+    said = "undefined" if value is None else f"{value:.3f}"
+    parts = [said + (f" ± {spread:.3f}" if spread is not None else "")]
+    if epochs:
+        each = f" of {(seconds or done.seconds) / epochs:.1f} s" if epochs >= 0.01 else ""
+        parts.append(f"{epochs:g} epochs{each}")
+    parts.append(f"{done.seconds:.0f} s in all")
+    curve = metrics.get("curve")
+    points = curve.get("metric") if isinstance(curve, dict) else None
+    if isinstance(points, list) and points:
+        parts.append("curve " + " ".join(f"{point:.2f}" for point in points if isinstance(point, int | float)))
+    return f"{number}. {name}: {', '.join(parts)}. {_change(done)}".rstrip()
+
+
+def _change(done: JobFinished) -> str:
+    return f"{done.tried.change[:_CHANGE]}. " if done.tried else ""
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

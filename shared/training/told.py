@@ -1,0 +1,66 @@
+"""What metrics.json says beside the figures: the validation cases, worst first, and how far a figure may be chance."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import ndimage
+
+MOST, DRAWS, DRAWN = 40, 100, 50_000
+"""Cases that are told; draws of a bootstrap, and cases that all of them together look at."""
+
+Figure = Callable[[Sequence[int], Sequence[str]], float | None]
+"""Of some cases, by their numbers, each with the name of its patient."""
+
+
+def of_cases(cases: Sequence[Mapping[str, Any]], patients: Sequence[str], figure: Figure) -> dict[str, Any]:
+    """Entries of metrics.json. `cases` have `id`, `figure` (the lower the worse; None where there is none) and what
+    else is to be said of them: `truth` and `answer`, or what `false_parts` finds."""
+    known = sorted((case for case in cases if case["figure"] is not None), key=lambda case: case["figure"])
+    return {
+        "cases": [dict(case) for case in known[:MOST]],
+        "spread": spread(figure, patients),
+        "patients": {"val": len(set(patients))},
+    }
+
+
+def spread(figure: Figure, patients: Sequence[str]) -> float | None:
+    """Standard deviation of a figure over draws of as many patients, with replacement; None for fewer than three."""
+    members: defaultdict[str, list[int]] = defaultdict(list)
+    for number, patient in enumerate(patients):
+        members[patient].append(number)
+    groups, random = list(members.values()), np.random.default_rng(0)
+    if len(groups) < 3:
+        return None
+    found = []
+    for _ in range(max(20, min(DRAWS, DRAWN // len(patients)))):
+        drawn = [
+            (number, str(place))
+            for place, k in enumerate(random.integers(len(groups), size=len(groups)))
+            for number in groups[k]
+        ]
+        if (value := figure([number for number, _ in drawn], [patient for _, patient in drawn])) is not None:
+            found.append(value)
+    return float(np.std(found)) if len(found) > 10 else None
+
+
+def false_parts(found: np.ndarray, truth: np.ndarray, voxel_mm3: float, scores: Any = None) -> dict[str, Any]:
+    """Connected parts of what was found that touch nothing true: how many, the largest one's mm3, and, where `scores`
+    has the probability of each voxel, its highest. Arrays of one shape, 0 background."""
+    parts, count = ndimage.label(found > 0)
+    sizes = np.bincount(parts.ravel(), minlength=count + 1)
+    sizes[0] = 0
+    sizes[np.unique(parts[truth > 0])] = 0
+    if not sizes.any():
+        return {"false_parts": 0}
+    largest = int(sizes.argmax())
+    told: dict[str, Any] = {"false_parts": int((sizes > 0).sum()), "false_mm3": float(sizes[largest] * voxel_mm3)}
+    return told if scores is None else told | {"false_score": float(np.asarray(scores)[parts == largest].max())}
+
+
+def confusion(truth: Sequence[int], answers: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    """`counts` of cases: rows are what is true, columns what was said, both in the order of `names`."""
+    counts = np.zeros((len(names), len(names)), int)
+    np.add.at(counts, (np.asarray(truth, int), np.asarray(answers, int)), 1)
+    return {"confusion": {"names": list(names), "counts": counts.tolist()}}
