@@ -54,11 +54,10 @@ def picture(fleet: Fleet) -> RenderableType:
         queues.add_row(*_queue(queue, fleet.dead.get(queue.name, 0)))
     runners = _table("runner", "job", "run", "attempt", "for", "isolation", right=("attempt", "for"))
     for run, job in jobs:
-        cells = (job.runner, job.kind, run.run_id, str(job.attempt), duration(job.seconds), job.isolation)
-        runners.add_row(*map(Text, cells))
-    parts: list[RenderableType] = [Text(head, style="bold"), Text("")]
-    parts += [runs if fleet.runs else Text("No run is active."), Text(""), queues]
-    return Group(*parts, *([Text(""), runners] if jobs else []))
+        held = (job.runner, job.kind, run.run_id, str(job.attempt), duration(job.seconds), job.isolation)
+        runners.add_row(*map(Text, held))
+    active = runs if fleet.runs else Text("No run is active.")
+    return Group(Text(head, style="bold"), Text(""), active, Text(""), queues, *((Text(""), runners) if jobs else ()))
 
 
 def _doing(run: RunNow) -> str:
