@@ -1,6 +1,7 @@
 """`m3builder top`: the whole system on one screen, again and again."""
 
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -30,7 +31,10 @@ def top(
         if once or not out.is_terminal:
             out.print(picture(gateway.fleet()))
             return
-        with Live(picture(gateway.fleet()), console=out, screen=True, auto_refresh=False) as live:
+        with (
+            suppress(KeyboardInterrupt),
+            Live(picture(gateway.fleet()), console=out, screen=True, auto_refresh=False) as live,
+        ):
             while True:
                 time.sleep(seconds)
                 live.update(picture(gateway.fleet()), refresh=True)
