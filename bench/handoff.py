@@ -7,6 +7,7 @@ and trace context included. Bare is js.publish of the same bytes until a waiting
 
 import argparse
 import asyncio
+import json
 import statistics
 import tempfile
 import time
@@ -129,9 +130,14 @@ def percentile(seconds: list[float], percent: int) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=500)
-    count = parser.parse_args().count
+    parser.add_argument("--json", action="store_true", help="print the seconds of each handoff instead")
+    asked = parser.parse_args()
+    count = asked.count
     with tempfile.TemporaryDirectory() as folder:
         ours, plain = asyncio.run(measure(count, Path(folder)))
+    if asked.json:
+        print(json.dumps({"ours": ours, "bare": plain}))
+        return 0
     print(f"{count} handoffs, about 2 KiB each")
     print(f"{'':10}{'p50 ms':>10}{'p99 ms':>10}")
     for name, values in (("bare", plain), ("ours", ours)):

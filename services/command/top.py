@@ -1,6 +1,7 @@
 """`m3builder top`: the whole system on one screen, again and again."""
 
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -30,7 +31,10 @@ def top(
         if once or not out.is_terminal:
             out.print(picture(gateway.fleet()))
             return
-        with Live(picture(gateway.fleet()), console=out, screen=True, auto_refresh=False) as live:
+        with (
+            suppress(KeyboardInterrupt),
+            Live(picture(gateway.fleet()), console=out, screen=True, auto_refresh=False) as live,
+        ):
             while True:
                 time.sleep(seconds)
                 live.update(picture(gateway.fleet()), refresh=True)
@@ -54,11 +58,10 @@ def picture(fleet: Fleet) -> RenderableType:
         queues.add_row(*_queue(queue, fleet.dead.get(queue.name, 0)))
     runners = _table("runner", "job", "run", "attempt", "for", "isolation", right=("attempt", "for"))
     for run, job in jobs:
-        cells = (job.runner, job.kind, run.run_id, str(job.attempt), duration(job.seconds), job.isolation)
-        runners.add_row(*map(Text, cells))
-    parts: list[RenderableType] = [Text(head, style="bold"), Text("")]
-    parts += [runs if fleet.runs else Text("No run is active."), Text(""), queues]
-    return Group(*parts, *([Text(""), runners] if jobs else []))
+        held = (job.runner, job.kind, run.run_id, str(job.attempt), duration(job.seconds), job.isolation)
+        runners.add_row(*map(Text, held))
+    active = runs if fleet.runs else Text("No run is active.")
+    return Group(Text(head, style="bold"), Text(""), active, Text(""), queues, *((Text(""), runners) if jobs else ()))
 
 
 def _doing(run: RunNow) -> str:

@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from services.gateway.fleet_model import Fleet, JobNow, QueueNow, RunNow
 from services.gateway.parts import PROBLEMS, Known, Who
 from shared.bus import Bus
+from shared.bus.part import readable
 from shared.contracts.base import AGENTS
 from shared.contracts.state import RunState
 from shared.contracts.training import JobProgress, JobStarted
@@ -42,17 +43,17 @@ async def fleet(bus: Bus, seen: Callable[[RunState], bool] = lambda _: True) -> 
 async def _run(bus: Bus, state: RunState, now: datetime) -> RunNow:
     heard, doing = [state.last_at], ""
     if state.stage in AGENTS and (line := await bus.newest_turn(state.run_id, state.stage)):
-        entry = decode_entry(line.data or b"")
         heard.append(line.time.timestamp() if line.time else 0.0)
-        tools = ", ".join(call.name for call in entry.calls) if isinstance(entry, Turn) else ""
-        doing = f"turn {entry.number}{': ' if tools else ''}{tools}"
+        if entry := readable(line, decode_entry):
+            tools = ", ".join(call.name for call in entry.calls) if isinstance(entry, Turn) else ""
+            doing = f"turn {entry.number}{': ' if tools else ''}{tools}"
     jobs = []
     for job in state.jobs.values():
         told = await bus.newest_progress(state.run_id, job.job_id) if job.job == "train" else None
         # Only a training tells how it gets on; another job ends by its own time, or starts anew with another runner.
         silent = told.time.timestamp() if told and told.time else 0.0
         heard.append(silent if job.job == "train" else now.timestamp())
-        jobs.append(_job(job, JobProgress.model_validate_json(told.data or b"") if told else None, now))
+        jobs.append(_job(job, readable(told, JobProgress.model_validate_json) if told else None, now))
     return RunNow(
         run_id=state.run_id,
         status=state.status,

@@ -9,7 +9,6 @@ from services.gateway.fleet import fleet
 from services.gateway.fleet_model import Fleet
 from shared import telemetry
 from shared.contracts.state import RunState
-from shared.errors import M3Error
 from shared.service import Context
 from shared.telemetry import Attributes, Figures, Metrics, Name
 
@@ -47,9 +46,10 @@ class FleetMetrics:
             try:
                 self._seen = await fleet(context.bus)
                 self._ended = [state for state in await context.bus.states() if state.finished]
-            except (M3Error, TimeoutError, OSError) as error:
-                log.warning("the system could not be looked at: %s", error)
-                self._seen = None
+            except Exception as error:
+                # Whatever it is, it is looked again, and nothing is told meanwhile.
+                log.warning("the system could not be looked at: %r", error)
+                self._seen, self._ended = None, []
             try:
                 await asyncio.wait_for(context.stop.wait(), LOOK_SECONDS)
             except TimeoutError:

@@ -31,7 +31,8 @@ class Queue:
 class Watching(Part):
     async def queues(self) -> list[Queue]:
         """Every consumer of a service, in the order of a run's stages."""
-        found = await asyncio.gather(*(self.connection.js.consumer_info(one.stream, one.name) for one in DURABLES))
+        ask = self.connection.js.consumer_info
+        found = await asyncio.gather(*(ask(one.stream, one.name) for one in DURABLES))
         return [
             Queue(one.name, one.service, info.num_pending or 0, info.num_ack_pending or 0, info.num_waiting or 0)
             for one, info in zip(DURABLES, found, strict=True)

@@ -39,10 +39,28 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class NowAndThen(logging.Filter):
+    """Lets the exporters complain once a minute: they would at every try, for as long as a collector is away."""
+
+    SECONDS = 60.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("opentelemetry."):
+            return True
+        due = record.created >= self._next
+        self._next = record.created + self.SECONDS if due else self._next
+        return due
+
+
 def to_stderr(service: str, level: str) -> None:
     """Log as JSON lines from now on, in place of an earlier call's."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines(service))
+    handler.addFilter(NowAndThen())
     root = logging.getLogger()
     root.handlers = [old for old in root.handlers if not isinstance(old.formatter, JsonLines)] + [handler]
     root.setLevel(level.upper())

@@ -14,7 +14,17 @@ from pydantic import SecretStr
 
 from shared.bus import Bus
 from shared.bus.rights import rights, users
-from shared.bus.streams import CARDS, EVENTS, TOOLS, kv_stream, kv_subject, results_bucket, tool_subject, turns_stream
+from shared.bus.streams import (
+    CARDS,
+    DURABLES,
+    EVENTS,
+    TOOLS,
+    kv_stream,
+    kv_subject,
+    results_bucket,
+    tool_subject,
+    turns_stream,
+)
 from shared.contracts.base import AGENTS, SERVICES, AgentName, Event, Service, new_run_id
 from shared.contracts.erasure import Tombstone
 from shared.contracts.events import AnyEvent
@@ -132,6 +142,15 @@ async def test_an_agent_works_with_its_own_rights(connect: Connect, role: AgentN
     await asyncio.wait_for(listened.wait(), SECONDS)
     stop.set()
     await asyncio.wait_for(listening, SECONDS)
+
+
+async def test_the_gateway_alone_sees_how_the_bus_is_doing(connect: Connect) -> None:
+    gateway, scorer = await connect("gateway"), await connect("scorer")
+    assert {queue.name for queue in await gateway.queues()} == {durable.name for durable in DURABLES}
+    assert await gateway.dead() == {} or min((await gateway.dead()).values()) > 0
+    assert (await gateway.sizes()).keys() >= {EVENTS, TOOLS}
+    with pytest.raises(TimeoutError):
+        await scorer.queues()
 
 
 async def test_a_runner_has_another_one_decode_a_batch(connect: Connect) -> None:

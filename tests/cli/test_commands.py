@@ -128,6 +128,10 @@ def test_a_run_that_does_not_succeed_is_exit_code_1(environment: dict[str, str],
     assert "already ended" in call(environment, "cancel", run_id, code=2)
     told = call(environment, "trace", run_id)
     assert "CancelRequested: gateway -> task_manager" in told and "RunFinished: task_manager -> person" in told
+    assert json.loads(call(environment, "trace", run_id, "--json"))["run_id"] == run_id
+    call(environment, "trace", run_id, "--html", str(tmp_path / "run.html"))
+    assert "CancelRequested: gateway to task_manager" in (tmp_path / "run.html").read_text()
+    assert "keeper" in call(environment, "top", "--once")
     assert "made no package" in call(environment, "fetch", run_id, str(tmp_path / "story"), code=1)
     assert sorted(path.name for path in (tmp_path / "story").iterdir()) == ["record.json", "summary.txt"]
     assert not (tmp_path / "early").exists()

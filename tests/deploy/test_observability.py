@@ -41,6 +41,17 @@ def test_dashboards_are_whole() -> None:
             taken |= cells
 
 
+def test_the_collector_uses_what_it_defines() -> None:
+    found = yaml.safe_load((FOLDER / "collector.yaml").read_text())
+    for signal, pipeline in found["service"]["pipelines"].items():
+        assert signal in ("traces", "metrics")
+        for part in ("receivers", "processors", "exporters"):
+            assert pipeline[part] and set(pipeline[part]) <= set(found[part])
+    assert set(found["exporters"]) == {
+        one for line in found["service"]["pipelines"].values() for one in line["exporters"]
+    }
+
+
 def test_every_alert_says_what_to_do_and_is_tried() -> None:
     tried = (FOLDER / "alerts_test.yaml").read_text()
     for rule in rules():

@@ -1,5 +1,6 @@
 """Personal data end at intake: whole runs on datasets with canaries everywhere, and none of them behind the lock."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterator
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from services.gateway.items import Item
+from shared.bus import Bus
 from shared.contracts.runs import Budget
+from shared.settings import Settings
 from shared.store import BUCKETS, Store
 from tests.e2e import canaries
 from tests.e2e.conftest import Running
@@ -89,6 +92,34 @@ def test_no_file_or_message_behind_intake_holds_a_canary(running: Running, job: 
                 assert not canaries.found_in(path.read_bytes()), name
                 seen += "/views/" in name or "/build/" in name
     assert seen > canaries.PATIENTS / 2
+
+
+def test_nothing_that_is_told_or_addressed_holds_a_canary(running: Running, job: Job) -> None:
+    """Spans and metrics; every subject and header on the bus, keys of its buckets among them; every name in the store.
+    Before the lock, too."""
+    assert running.spans is not None
+    assert any(job.run_id.encode() in body for body in running.spans.bodies), "the search would find what is there"
+    for body in running.spans.bodies:
+        assert not canaries.found_in(body)
+    addressed = asyncio.run(_addressed(running.system.settings))
+    assert any(job.run_id in line for line in addressed) and not canaries.found_in("\n".join(addressed).encode())
+    store = Store.connect(running.system.settings)
+    for role in BUCKETS:
+        for item in store._minio().list_objects(store._bucket(role), recursive=True, include_user_meta=True):
+            assert not canaries.found_in(f"{item.object_name} {item.metadata}".encode())
+
+
+async def _addressed(settings: Settings) -> list[str]:
+    """Subject and headers of every message that the bus holds."""
+    bus, found = await Bus.connect(settings, "gateway"), []
+    try:
+        for stream in await bus.connection.js.streams_info():
+            name = str(stream.config.name)
+            async for message in bus.connection.read(name, ">"):
+                found.append(f"{message.subject} {message.headers}")
+    finally:
+        await bus.close()
+    return found
 
 
 def test_after_the_answer_of_the_data_engineer_no_event_says_a_name(job: Job) -> None:

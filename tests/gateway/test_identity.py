@@ -120,6 +120,9 @@ async def test_a_run_is_its_owners_and_the_operators(
         for name in ("asker", "reader", "operator")
     }
     assert run_id in listed["asker"] and run_id in listed["operator"] and run_id not in listed["reader"]
+    for name in listed:
+        now = (await door.get("/fleet", headers=known(name))).json()["runs"]
+        assert (run_id in [run["run_id"] for run in now]) == (name != "reader")
     assert (await door.post(f"/runs/{run_id}/cancel", headers=known("operator"))).json()["status"] == "cancelling"
 
 

@@ -119,6 +119,7 @@ def test_a_collector_that_hangs_or_is_away_holds_nothing_up(bus_settings: Settin
         assert taken, "it was asked"
     away = work(bus_settings, tmp_path, endpoint, "idle")
     assert away.returncode == 0 and away.stdout
+    assert away.stderr.count("opentelemetry.exporter") == 1, "it is said, and not at every try"
 
 
 @pytest.mark.parametrize(("protocol", "says"), [("grpc", "opentelemetry-exporter-otlp-proto-grpc"), ("smoke", "smoke")])
