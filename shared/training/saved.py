@@ -67,10 +67,9 @@ def averaged(model: torch.nn.Module) -> AveragedModel:
     `.update_parameters(model)` after each step, `.module` has the average."""
 
     def mixed(old: list[torch.Tensor], new: list[torch.Tensor], steps: torch.Tensor) -> None:
-        if old[0].is_floating_point():
-            torch._foreach_lerp_(old, new, max(0.001, 9 / (9 + int(steps))))
-        else:
-            torch._foreach_copy_(old, new)
+        share = (9 / (9 + steps)).clamp(min=0.001)
+        for one, other in zip(old, new, strict=True):
+            one.lerp_(other, share.to(one.dtype)) if one.is_floating_point() else one.copy_(other)
 
     return AveragedModel(model, multi_avg_fn=mixed, use_buffers=True)
 

@@ -157,8 +157,8 @@ def train(config: Any) -> int:
     found = trainer.predict(val_set)
     if not ranks.first():
         return 0
+    by_class = auc_by_class(found.predictions, found.label_ids, several)
     warmth = temperature(found.predictions, found.label_ids, several)
-    logits = found.predictions / warmth
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
     for row in rows:
         counts[row["split"]].update(checks.labels_of(row))
@@ -175,7 +175,7 @@ def train(config: Any) -> int:
         channel_names=("red", "green", "blue") if images.in_colour(how) and how.views == 1 else (),
         counts=counts,
         metric_name=wanted.metric,
-        metrics=scores(logits, found.label_ids, several, patients),
+        metrics=scores(found.predictions, found.label_ids, several, patients),
         model=described(network),
         loss=described(getattr(network, "loss", None)),
         augmentation=repr(augment),
@@ -198,7 +198,7 @@ def train(config: Any) -> int:
         "best_epoch": best.said["epoch"],
         "attempts": attempt.number,
         "temperature": round(warmth, 3),
-        "auc_by_class": dict(zip(train_set.label_names, auc_by_class(logits, found.label_ids, several), strict=True)),
+        "auc_by_class": dict(zip(train_set.label_names, by_class, strict=True)),
         "multi_label": several,
         **told_of_cases(found, val_set, several, wanted.metric),
     }

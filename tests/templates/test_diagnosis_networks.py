@@ -69,6 +69,7 @@ def test_maps_keep_an_axis_that_is_short_and_as_many_places_as_asked_for():
     assert slices(torch.randn(1, 1, 6, 64, 64)).shape == (1, 32, 3, 4, 4)
     assert map_of(make_encoder(Model(width=4), (64, 64), 3, places=64), (64, 64), 3) == (32, 64)
     assert map_of(make_encoder(Model(backbone="vit", width=4), (16, 64, 128)), (16, 64, 128)) == (48, 4 * 8 * 8)
+    assert map_of(built((104, 104), 2).encoder, (104, 104)) == (64, 7 * 7), "a diagnosis halves it no more below 64"
 
 
 def test_losses_agree_with_figures_by_hand():

@@ -74,7 +74,10 @@ def test_a_classifier_of_ones_own(bench, tmp_path):
         bench,
         "model.py",
         ("from networks import make_encoder, map_of", "from networks import map_of\nfrom tiny import Tiny"),
-        ("encoder = make_encoder(config.model, shape, inputs)", "inputs = 2\n    encoder = Tiny(inputs, len(shape))"),
+        (
+            "encoder = make_encoder(config.model, shape, inputs, PLACES)",
+            "inputs = 2\n    encoder = Tiny(inputs, len(shape))",
+        ),
         ("def make_loss(", MARGIN),
         ("loss = make_loss(config.loss, bool(config.multi_label), class_weights)", "loss = Margin(margin=1.5)"),
     )
