@@ -257,3 +257,7 @@ def test_repeating_oneself_is_seen_whatever_ids_a_provider_gives() -> None:
     ]  # fmt: skip
     assert nudge(turns) and not hopeless(turns)
     assert hopeless(turns * 2)
+    other = turns[0].model_copy(update={"calls": ()})
+    circle = [turns[0], other]
+    assert not nudge(circle * 2) and nudge(circle * 3) and hopeless(circle * 6)
+    assert not nudge([*turns[:2], other, *turns[:2]]), "who goes on does something else in between"
