@@ -200,10 +200,11 @@ async def test_a_role_sleeps_on_its_job_and_is_woken_by_its_end(bus: Bus) -> Non
         await bus.append(
             JobFinished.make(
                 run_id=state.run_id, sender="tool_runner", cause=job.caused_by, salt=job.job_id, job_id=job.job_id,
-                job="train", asked_by="data_engineer", outcome="ok",
+                job="train", asked_by="data_engineer", outcome="ok", gpu_seconds=5.0,
             )
         )  # fmt: skip
         assert await run_agent(desk_for(bus, state), core) is not None
+    assert (await bus.state(state.run_id)).spent.gpu_seconds == 5.0, "of every job, whether it is delivered or not"
     assert len(runner.jobs) == 1
 
 
