@@ -18,10 +18,11 @@ class Played(Protocol):
 
 @asynccontextmanager
 async def serving(bus: Bus, runner: Played) -> AsyncIterator[None]:
-    """It is given the calls and jobs of both classes of tools until the block ends."""
+    """It is given the calls and jobs of the classes of tools until the block ends."""
     stop = asyncio.Event()
     tasks = [
-        asyncio.create_task(bus.serve_tools(name, runner.on_call, runner.on_job, 1, stop)) for name in ("data", "train")
+        asyncio.create_task(bus.serve_tools(name, runner.on_call, runner.on_job, 1, stop))
+        for name in ("data", "build", "train")
     ]
     try:
         yield

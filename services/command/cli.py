@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
+from pydantic import ValidationError
 from rich.markup import escape
 from rich.table import Table
 
@@ -103,6 +104,12 @@ def run(
     unattended: Annotated[
         bool, typer.Option(help="Ask nobody: a question gets its default, one without ends the run.")
     ] = False,
+    budget: Annotated[
+        str,
+        typer.Option(
+            metavar="BOUNDS", help="actions=100,tokens=90000,usd=2,gpu_seconds=3600,wall_seconds=7200, or some of them."
+        ),
+    ] = "",
     without: Annotated[
         str,
         typer.Option(
@@ -114,7 +121,7 @@ def run(
     """Ask for a model and follow the run; its questions are asked here. Ctrl-C detaches; the run goes on."""
     if train_seconds is not None and train_seconds <= 0:
         raise UserError("--train-seconds must be more than 0.")
-    budget, points = Budget(train_seconds=train_seconds), _some(approve, POINTS, "--approve")
+    bounds, points = _budget(budget, train_seconds), _some(approve, POINTS, "--approve")
     left_out = _some(without, SWITCHES, "--without")
     with connect() as gateway:
         if core.startswith("scripted:"):
@@ -126,7 +133,7 @@ def run(
                     requirement=requirement,
                     core=f"scripted:{Path(core.removeprefix('scripted:')).absolute()}",
                     seed=seed,
-                    budget=budget,
+                    budget=bounds,
                     dataset=dataset,
                     approvals=points,
                     unattended=unattended,
@@ -134,7 +141,7 @@ def run(
                 ),
             )
         else:
-            run_id = gateway.request_run(requirement, core, seed, budget, dataset, points, unattended, left_out)
+            run_id = gateway.request_run(requirement, core, seed, bounds, dataset, points, unattended, left_out)
         if detach:
             print(run_id)
             return
@@ -285,6 +292,17 @@ def _follow(gateway: Gateway, run_id: str) -> None:
 def _tell(events: Sequence[tuple[int, Event]]) -> None:
     print(summary(events, min(out.width, 110) if out.is_terminal else 110))
     print(questions.waiting(events, out.width), end="")
+
+
+def _budget(text: str, train_seconds: float | None) -> Budget:
+    """`name=amount` with commas between, as the fields of Budget."""
+    given: dict[str, Any] = {"train_seconds": train_seconds}
+    given |= {name.strip(): amount for name, _, amount in (part.partition("=") for part in text.split(",") if part)}
+    try:
+        return Budget.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(f"--budget: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
 
 
 def _some(text: str, known: Sequence[Word], option: str) -> tuple[Word, ...]:

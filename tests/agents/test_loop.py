@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from shared.agent.brief import Brief, make_brief
 from shared.agent.budget import OutOfBudget
 from shared.agent.calls import call, submit
 from shared.agent.core import Decision
-from shared.agent.desk import Desk
+from shared.agent.desk import MACHINE, Desk
 from shared.agent.loop import GaveUp, run_agent
+from shared.agent.prompt import opening
 from shared.agent.role import Facts, Probe, Role, Submission
 from shared.agent.stuck import hopeless, nudge
 from shared.bus import Bus
@@ -24,6 +26,7 @@ from shared.contracts.training import JobFinished, JobSpec
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import ReplayMismatch, StaleTranscript
 from shared.models.playbook import PlaybookCore
+from tests.cases import told_until
 from tests.serving import serving
 
 ANSWER = Infeasibility(claim="one_class", reason="one class only", evidence={"labels": ["a"]})
@@ -197,10 +200,11 @@ async def test_a_role_sleeps_on_its_job_and_is_woken_by_its_end(bus: Bus) -> Non
         await bus.append(
             JobFinished.make(
                 run_id=state.run_id, sender="tool_runner", cause=job.caused_by, salt=job.job_id, job_id=job.job_id,
-                job="train", asked_by="data_engineer", outcome="ok",
+                job="train", asked_by="data_engineer", outcome="ok", gpu_seconds=5.0,
             )
         )  # fmt: skip
         assert await run_agent(desk_for(bus, state), core) is not None
+    assert (await bus.state(state.run_id)).spent.gpu_seconds == 5.0, "of every job, whether it is delivered or not"
     assert len(runner.jobs) == 1
 
 
@@ -257,3 +261,24 @@ def test_repeating_oneself_is_seen_whatever_ids_a_provider_gives() -> None:
     ]  # fmt: skip
     assert nudge(turns) and not hopeless(turns)
     assert hopeless(turns * 2)
+    other = turns[0].model_copy(update={"calls": ()})
+    circle = [turns[0], other]
+    assert not nudge(circle * 2) and nudge(circle * 3) and hopeless(circle * 6)
+    assert not nudge([*turns[:2], other, *turns[:2]]), "who goes on does something else in between"
+
+
+async def test_a_role_that_builds_is_told_its_machine_and_only_asks_once(bus: Bus) -> None:
+    run_id = new_run_id()
+    for event in told_until(run_id, "module_architect"):
+        await bus.append(event)
+    state = await bus.state(run_id)
+    machine = '{"cpu_threads": 2, "gpus": []}'
+    runner = Runner(read_files={"files": {MACHINE: {"text": machine}}}, resolve_rules={"ok": True})
+    its = replace(role(), name="module_architect")
+    order = order_for("module_architect", state) or ""
+    async with serving(bus, runner):
+        for _ in range(2):
+            desk = Desk(bus, its, make_brief("module_architect", order, state, (), 60))
+            await desk.open()
+            assert desk.brief.machine == {"cpu_threads": 2, "gpus": []}
+    assert len(runner.calls) == 1 and "cpu_threads: 2" in opening(desk.brief)

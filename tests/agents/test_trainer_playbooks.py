@@ -375,7 +375,11 @@ def test_shape_and_words_on_record_are_those_of_what_was_built() -> None:
     built = {"model": "Classifier(encoder: ResNet)", "loss": "Focal(gamma 2)", "augmentation": "no flips"}
     shapes = {part: {"shape": [8, 1, 24, 64, 64]} for part in ("train", "val")}
     facts = {"batches": shapes, "workspace_sha256": "s", "built": built}
+    facts |= {"counts": {"train": 80}, "milliseconds": 100.0, "device": "cpu", "settled": {"preprocess.views": 1}}
     event = assembled(answer, facts, its, RunState(run_id="r1"), Spent())
+    assert event.settled == {"preprocess.views": 1}
+    steps = its.train_seconds / 0.1
+    assert event.measured == {"milliseconds": 100.0, "device": "cpu", "batch": 8, "epochs": steps / 10}
     assert event.module.input_shape == (1, 24, 64, 64)
     assert event.module.model_dump(include=set(built)) == built
     assert event.batch_shapes["val"] == (8, 1, 24, 64, 64)

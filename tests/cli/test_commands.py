@@ -29,6 +29,10 @@ def test_wrong_input_is_exit_code_2(environment: dict[str, str], own: Settings, 
     card = tmp_path / "card.json"
     assert "Say in a sentence" in call(environment, "run", " ", code=2)
     assert "no core" in call(environment, "run", "x", "--core", "gpt", code=2)
+    assert "--without takes collaboration" in call(environment, "run", "x", "--without", "memory", code=2)
+    assert "is no language model" in call(environment, "run", "x", "--without", "reflection", code=2)
+    assert "--budget: toknes" in call(environment, "run", "x", "--budget", "toknes=3", code=2)
+    assert "no role" in call(environment, "prompt", "nurse", code=2)
     assert "cannot be read" in call(environment, "dataset", "add", "--card", str(card), code=2)
     card.write_text("{")
     assert "is not JSON" in call(environment, "dataset", "add", str(own.data_roots[0]), "--card", str(card), code=2)
@@ -50,8 +54,10 @@ def test_a_replay_is_asked_for_on_the_machine_only_and_visits_are_told(
     turn = Turn(run_id="old", role="task_manager", number=1, at=datetime.now(UTC), core="x", calls=())
     script = tmp_path / "turns.jsonl"
     script.write_text(turn.model_dump_json())
-    run_id = call(environment, "run", "x", "--core", f"scripted:{script}", "--detach").strip()
+    bounds = ("--budget", "tokens=90000", "--without", "debugging")
+    run_id = call(environment, "run", "x", "--core", f"scripted:{script}", "--detach", *bounds).strip()
     assert run_id in call(environment, "runs")
+    assert "without debugging" in call(environment, "show", run_id)
     assert "cannot be read" in call(environment, "run", "x", "--core", "scripted:/nowhere", code=2)
     assert "GET /runs 200" in call(environment, "audit")
     assert call(environment, "token").strip() == "secret"

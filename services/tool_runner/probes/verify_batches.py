@@ -113,7 +113,9 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
         return facts
     facts["config"] = flat(config)
     facts["settled"] = {
-        key: value for key, value in facts["config"].items() if written.get(key) in (AUTO, None) and value is not None
+        key: value
+        for key, value in facts["config"].items()
+        if written.get(key) in (AUTO, None) and value not in (AUTO, None)
     }
     built = {split: attempt(errors, folder, partial(dataset.build, config, split)) for split in SPLITS}
     first: dict[str, Any] | None = None
