@@ -146,6 +146,20 @@ async def test_tokens_are_counted_with_what_went_through_the_cache(
     assert not accepted.spent.tokens_estimated
 
 
+async def test_the_cache_of_deepseek_counts_in_a_field_of_its_own(
+    bus: Bus, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    protocol = OpenAI()
+    reply = protocol.reply(SUBMIT, read=1000)
+    reply.body["usage"] = {"prompt_tokens": 1000, "completion_tokens": 5, "total_tokens": 1005}
+    reply.body["usage"]["prompt_cache_hit_tokens"] = 900
+    with endpoint_of(monkeypatch, protocol, reply):
+        async with serving_runner(bus, Runner()):
+            accepted = await run_agent(desk, core_for(protocol))
+    assert accepted is not None and (accepted.spent.input_tokens, accepted.spent.cached_tokens) == (1000, 900)
+
+
 async def test_an_endpoint_that_does_not_count_is_estimated_and_said_so(
     bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
