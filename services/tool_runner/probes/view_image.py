@@ -108,7 +108,7 @@ def look(virtual: str, overlay: str, alone: bool) -> Look:
 
 
 def view(wanted: list[dict[str, str]]) -> dict[str, Any]:
-    """`wanted`: path, overlay, caption, and what is written under each. One that cannot be read says so in its place."""
+    """`wanted`: path, overlay, caption, and what is written under each. One that cannot be read says so."""
     from _drawing import draw, montage
     from _paths import reason
 
