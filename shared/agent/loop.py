@@ -1,5 +1,7 @@
 """The loop that all agents share: ask the core, record the turn, run its calls, until a submission passes its check."""
 
+import time
+
 from opentelemetry.trace import Span
 from pydantic import JsonValue, ValidationError
 
@@ -119,11 +121,16 @@ async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
     for (position, _, _), result in zip(ready, await gather_calls(desk, turn, ready), strict=True):
         results[position] = result
     if ends:
+        began = time.monotonic()
         judged = await _submitted(desk, turn, ends[0])
         if isinstance(judged, Accepted):
             accepted = judged
             results[ends[0]] = ToolResult(
-                call_id=desk.call_id(turn, ends[0]), tool=judged.tool, ok=True, summary="accepted"
+                call_id=desk.call_id(turn, ends[0]),
+                tool=judged.tool,
+                ok=True,
+                summary="accepted",
+                seconds=round(time.monotonic() - began, 3),
             )
         else:
             results[ends[0]], problems = judged

@@ -161,9 +161,9 @@ class TryRules(ToolArgs):
 class ViewImage(ToolArgs):
     """Look at an image or scan in three planes, or at several side by side, with their numbers.
 
-    Of several each gets a cell with its name or caption under it (of a scan the axial plane through its mask, else its
-    middle): cases by class, or the worst ones, in one picture. `overlays` are masks, one a path ("" for none). The
-    picture is also kept below /workspace/views.
+    Of several each gets a numbered cell (of a scan the axial plane through its mask, else its middle): cases by class,
+    or the worst ones, in one picture. `overlays` are masks, `captions` words such as the class, one a path ("" for
+    none). The picture is also kept below /workspace/views.
     """
 
     tool = "view_image"
@@ -171,7 +171,6 @@ class ViewImage(ToolArgs):
     paths: tuple[str, ...] = Field(min_length=1, max_length=16)
     overlays: tuple[str, ...] = ()
     captions: tuple[str, ...] = ()
-    """Such as the class of each."""
 
 
 class StartTraining(ToolArgs):

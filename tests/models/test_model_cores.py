@@ -148,6 +148,20 @@ async def test_tokens_are_counted_with_what_went_through_the_cache(
     assert not accepted.spent.tokens_estimated
 
 
+async def test_the_cache_of_deepseek_counts_in_a_field_of_its_own(
+    bus: Bus, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    protocol = OpenAI()
+    reply = protocol.reply(SUBMIT, read=1000)
+    reply.body["usage"] = {"prompt_tokens": 1000, "completion_tokens": 5, "total_tokens": 1005}
+    reply.body["usage"]["prompt_cache_hit_tokens"] = 900
+    with endpoint_of(monkeypatch, protocol, reply):
+        async with serving_runner(bus, Runner()):
+            accepted = await run_agent(desk, core_for(protocol))
+    assert accepted is not None and (accepted.spent.input_tokens, accepted.spent.cached_tokens) == (1000, 900)
+
+
 async def test_an_endpoint_that_does_not_count_is_estimated_and_said_so(
     bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,14 +276,15 @@ async def test_what_is_too_much_for_a_message_is_said_to_be_gone(
     assert len(told.pictures) + len(lost) == 6 and lost == [f"c{n}" for n in range(len(told.pictures), 6)] and lost
 
 
+@pytest.mark.parametrize("tool", ["read_files", "view_image"])
 async def test_the_oldest_results_make_room_in_a_small_context(
-    bus: Bus, desk: Desk, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, desk: Desk, protocol: Protocol, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def long(number: int) -> dict[str, Any]:
-        return {"paths": [f"{number}-{'x' * 3000}"]}
+        return {"paths": [f"{number}-{'x' * (3000 if tool == 'read_files' else 800)}"]}
 
-    replies = [protocol.reply((f"c{number}", "read_files", long(number))) for number in range(6)]
-    small = core_for(protocol, context=12_000, output=1_000)
+    replies = [protocol.reply((f"c{number}", tool, long(number))) for number in range(6)]
+    small = core_for(protocol, context=12_000, output=1_000, vision=True, pixels=True)
     with serving(Forgetful(protocol, [*replies, protocol.reply(SUBMIT)])) as endpoint:
         monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", endpoint.url)
         async with serving_runner(bus, Runner()):
@@ -277,6 +292,8 @@ async def test_the_oldest_results_make_room_in_a_small_context(
         results = {call: text for one in endpoint.heard for call, (_, text) in one.results.items()}
     assert "left out" in results["c0"] and "left out" not in results["c5"]
     assert "call again" in results["c0"]
+    if tool == "view_image":
+        assert 0 < sum(len(one.pictures) for one in endpoint.heard) < 6
     assert max(len(str(body["messages"])) for body in endpoint.asked) < 3 * 12_000
 
 

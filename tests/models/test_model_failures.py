@@ -2,8 +2,11 @@
 
 import asyncio
 import dataclasses
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
+import httpx
 import pytest
 
 from services.task_manager.keeper import keep
@@ -16,7 +19,7 @@ from shared.bus.streams import LOG
 from shared.contracts.base import Event
 from shared.contracts.transcript import Turn, Waiting
 from shared.errors import EndpointAway, M3Error, ToolBroken, Unavailable, UserError
-from shared.models.endpoint import MAX_RETRIES
+from shared.models.endpoint import MAX_RETRIES, _asked_to_wait
 from shared.service import Context
 from shared.settings import Settings
 from tests.models.at_work import SUBMIT, Runner, core_for, desk_for, endpoint_of
@@ -137,6 +140,16 @@ async def test_a_page_instead_of_a_reply_points_to_the_base_url(
     variable = f"{protocol.name.upper()}_BASE_URL"
     with endpoint_of(monkeypatch, protocol, page), pytest.raises(Unavailable, match=variable):
         await run_agent(desk, core_for(protocol))
+
+
+def test_an_endpoint_may_ask_to_wait_until_a_time_of_day() -> None:
+    def asked(value: str) -> float:
+        error = M3Error("")
+        error.response = httpx.Response(429, headers={"retry-after": value})  # type: ignore[attr-defined]
+        return _asked_to_wait(error)
+
+    assert 170 < asked(format_datetime(datetime.now(UTC) + timedelta(seconds=180), usegmt=True)) <= 180
+    assert (asked("90"), asked("soon"), asked("Wed, 21 Oct 2015 07:28:00 GMT")) == (90, 0, 0)
 
 
 @pytest.mark.parametrize("broken", ["dropped", "half", "late"])

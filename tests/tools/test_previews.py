@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import nibabel as nib
@@ -264,11 +265,25 @@ async def test_cases_side_by_side_are_one_picture_with_a_name_under_each(bench) 
     with Image.open(io.BytesIO(base64.b64decode(result.pictures[0].content))) as picture:
         assert min(picture.size) > 300
     lines = result.summary.splitlines()
-    assert [line.split(":")[0] for line in lines[:4]] == [f"{n} {path}" for n, path in enumerate(paths[:4], 1)]
+    told = [f"benign, {paths[0]}", f"malignant, {paths[1]}", *paths[2:4]]
+    assert [line.split(":")[0] for line in lines[:4]] == [f"{n} {one}" for n, one in enumerate(told, 1)]
     assert "axial at" in lines[0] and "2 (green)" in lines[0] and "1 (red)" in lines[1]
     assert lines[4].startswith("5 /data/broken.png could not be rendered") and "/data/gone.png" in lines[5]
     uneven = await bench("view_image", paths=paths, captions=["one"])
     assert not uneven.ok and "6 paths have 1 captions" in uneven.summary
+
+
+async def test_names_of_raw_data_are_told_and_never_drawn(bench) -> None:
+    """What may leave for an endpoint is decided by words, and what is drawn is none any more."""
+    raw = replace(bench, roots=replace(bench.roots, templates=None))
+    drawn = []
+    for name in ("mueller", "schmidt"):
+        Image.fromarray(grey()).save(bench.data / f"{name}.png")
+    for paths, captions in ((["mueller", "mueller"], ["Mueller", ""]), (["schmidt", "schmidt"], ["", "Schmidt"])):
+        result = await raw("view_image", paths=[f"/data/{name}.png" for name in paths], captions=captions)
+        assert result.summary.count(paths[0]) == 2
+        drawn.append(result.pictures[0].content)
+    assert drawn[0] == drawn[1]
 
 
 async def test_noise_still_fits_into_a_message(bench) -> None:

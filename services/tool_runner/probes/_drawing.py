@@ -227,7 +227,7 @@ def _grid(cells: Sequence[tuple[_Panel | None, str]], colours: np.ndarray, small
         left, top = number % across * pitch[0], number // across * pitch[1]
         if picture:
             sheet.paste(picture, (left + (side - picture.width) // 2, top + (tall - picture.height) // 2))
-        words, cut = f"{number + 1} {caption}", caption
+        words, cut = f"{number + 1} {caption}".strip(), caption
         while pen.textlength(words, font=font) > side and cut:
             cut = cut[1:]  # the end of a name tells it from others
             words = f"{number + 1} \u2026{cut}"

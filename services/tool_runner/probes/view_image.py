@@ -1,6 +1,6 @@
 """A three-plane picture of a scan, or the picture itself if it is flat, or several side by side, as one JSON line.
 
-Usage: view_image.py '[{"path": "/data/scan.nii.gz", "overlay": "/data/mask.nii.gz", "caption": ""}]'
+Usage: view_image.py '[{"path": "/data/scan.nii.gz", "overlay": "/data/mask.nii.gz", "caption": "", "written": ""}]'
 Prints {"summary", "data"}; `data["picture"]` is a PNG or JPEG in base64. A folder is a DICOM series, or a stack of its
 pictures.
 """
@@ -108,7 +108,7 @@ def look(virtual: str, overlay: str, alone: bool) -> Look:
 
 
 def view(wanted: list[dict[str, str]]) -> dict[str, Any]:
-    """`wanted`: path, overlay, caption of each. One that cannot be read says so in its place among others."""
+    """`wanted`: path, overlay, caption, and what is written under each. One that cannot be read says so."""
     from _drawing import draw, montage
     from _paths import reason
 
@@ -123,10 +123,10 @@ def view(wanted: list[dict[str, str]]) -> dict[str, Any]:
         return {"summary": "\n".join(map(str, looks)), "data": {}, "failed": True}
     # The same label has the same colour in all of them.
     values = sorted({int(label) for one in seen for label in one.data.get("labels", ())})[:_MOST_LABELS]
-    for one in seen:
-        if one.mask is not None:
-            one.lines.append(_told(one.data["labels"], values))
-            one.mask = np.where(one.mask != 0, np.searchsorted(values, one.mask) + 1, 0)
+    for sight in seen:
+        if sight.mask is not None:
+            sight.lines.append(_told(sight.data["labels"], values))
+            sight.mask = np.where(sight.mask != 0, np.searchsorted(values, sight.mask) + 1, 0)
     colours = [_COLOURS[number % len(_COLOURS)][0] for number in range(_MOST_LABELS)]
     if len(wanted) == 1:
         _, picture = draw([seen[0].scene], seen[0].mask, seen[0].mask, colours, _MAX_BYTES, lossy=True)
@@ -136,10 +136,10 @@ def view(wanted: list[dict[str, str]]) -> dict[str, Any]:
     text, data = "", {}
     for number, (one, found) in enumerate(zip(wanted, looks, strict=True), 1):
         if isinstance(found, Look):
-            cells.append((found.scene, found.mask, one["caption"] or Path(one["path"]).name))
+            cells.append((found.scene, found.mask, one["written"]))
             data[one["path"]] = found.data
             told = "; ".join(line for line in found.lines if line != "Drawn: as it is")
-            found = f"{one['path']}: {told}"
+            found = f"{one['caption']}{', ' * bool(one['caption'])}{one['path']}: {told}"
         else:
             cells.append("not rendered")
         text += f"{number} {found}\n"

@@ -82,11 +82,15 @@ async def view_image(args: ViewImage, context: Context) -> Answer:
             raise ToolRefused(f"{len(args.paths)} paths have {len(given)} {name}. Give one for each, or none.")
     wanted: list[dict[str, str]] = []
     missing: list[str] = []
+    # Names of raw data are never drawn: what may leave for an endpoint is decided by words, which pixels hide. Only the
+    # Data Engineer, who sees raw data, has no templates.
+    named = context.roots.templates is not None
     overlays, captions = args.overlays or [""] * len(args.paths), args.captions or [""] * len(args.paths)
     for path, overlay, caption in zip(args.paths, overlays, captions, strict=True):
         try:
             found = [await asyncio.to_thread(_existing, context, one) if one else "" for one in (path, overlay)]
-            wanted.append({"path": found[0], "overlay": found[1], "caption": caption})
+            written = (caption or found[0].rpartition("/")[2]) if named else ""
+            wanted.append({"path": found[0], "overlay": found[1], "caption": caption, "written": written})
         except ToolRefused as refused:
             missing.append(str(refused))
     if not wanted:
