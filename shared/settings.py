@@ -82,7 +82,7 @@ class Settings(BaseSettings):
     """How long a service that starts waits for bus and store."""
     stop_seconds: float = Field(default=30.0, gt=0)
     """What a runner gets after SIGTERM to have its training write a checkpoint (half of it), store it and hand the job
-    back. Pods need 15 s more as their `terminationGracePeriodSeconds`."""
+    back. Pods need 15 s more as their `terminationGracePeriodSeconds`; `m3builder down` waits 45 s."""
     ack_wait_seconds: float = 30.0
     concurrency: int = 4
     """Messages that one agent replica handles at a time."""

@@ -103,7 +103,7 @@ def down(home: Home, tell: Tell = lambda _: None) -> None:
         records = {name: processes.load(name, home.run) for name in (*SERVERS, *SERVICES)}
         alive = {name: record for name, record in records.items() if record and record.alive}
         tell(f"stopping {len(alive)} processes")
-        killed = processes.stop((alive[name] for name in SERVICES if name in alive), Settings().stop_seconds + 5)
+        killed = processes.stop(alive[name] for name in SERVICES if name in alive)
         killed += processes.stop([alive["nats"]] if "nats" in alive else [])
         processes.stop([alive["s3"]] if "s3" in alive else [], STOP_SECONDS)
         for name in records:
@@ -189,7 +189,7 @@ def _start_services(
             continue
         if record and record.alive:
             tell(f"{name} runs with other settings; restarting it")
-            processes.stop([record], settings.stop_seconds + 5)
+            processes.stop([record])
         home.ready_file(name).unlink(missing_ok=True)
         started[name] = _start(home, name, argv, inherited(name) | own, record, home.root, mark)
     if not started:

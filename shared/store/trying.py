@@ -10,7 +10,7 @@ from shared.store.rights import Access
 
 _NOTHING = hashlib.sha256().hexdigest()
 EMPTY_KEY = f"sha256/{_NOTHING[:2]}/{_NOTHING}"
-"""Of the object of no bytes, which tells nothing and belongs to nobody."""
+"""Of the object of no bytes, which tells nothing; a sweep removes it where nothing else names it."""
 
 
 @dataclass(frozen=True)
