@@ -5,7 +5,7 @@ set -euo pipefail
 folder=$(mkdir -p "${1:?name a folder for the programs}" && cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export GOFLAGS=-mod=mod GOBIN=$folder
+export GOBIN=$folder
 
 # What replaces modules in its go.mod cannot be installed by name, so it is built as part of a module of ours.
 built() { # NAME PACKAGE VERSION [REPLACE...]
@@ -14,7 +14,7 @@ built() { # NAME PACKAGE VERSION [REPLACE...]
   mkdir -p "$work/$name" && cd "$work/$name"
   printf 'module build\n\ngo 1.26.0\n\nrequire %s\n' "$version" > go.mod
   for line in "$@"; do echo "replace $line" >> go.mod; done
-  go build -o "$folder/$name" "$package"
+  go build -mod=mod -o "$folder/$name" "$package"
 }
 
 kubernetes=v1.37.2
@@ -26,4 +26,4 @@ done
 built etcd go.etcd.io/etcd/server/v3 "go.etcd.io/etcd/server/v3 v3.6.5"
 go install sigs.k8s.io/kwok/cmd/kwok@v0.8.0
 go install helm.sh/helm/v3/cmd/helm@v3.22.0
-go install github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
+go install github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
