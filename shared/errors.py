@@ -10,6 +10,7 @@ M3Error
 ├── Unavailable          a server does not answer just now; whoever handles a message keeps it and tries again
 ├── Conflict             the run moved on since it was folded; fold again
 ├── StaleTranscript      another replica holds this role's work; stop quietly
+├── HandedBack           this process is told to end; another one goes on with the message
 ├── ReplayMismatch       a core did not repeat the turns that are on record
 ├── ServerUnfit          a server lacks something we rely on; the message names it
 └── PermissionDenied     the bus refused a subject to this service
@@ -61,6 +62,10 @@ class Conflict(M3Error):
 
 class StaleTranscript(Conflict):
     """Another replica of the role has written the next turn."""
+
+
+class HandedBack(M3Error):
+    """The process was told to end in the middle of this; what was done so far is stored."""
 
 
 class PlaybookBroken(UserError):

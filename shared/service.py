@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from shared import telemetry
 from shared.bus import Bus
+from shared.bus.consume import STOP_SECONDS
 from shared.contracts.base import Service
 from shared.errors import M3Error
 from shared.settings import Settings
+from shared.store.rights import RIGHTS
 
 if TYPE_CHECKING:
     from shared.store import Store
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNWIND_SECONDS = 10.0
-"""What `run` gets to return once `stop` is set, before it is cancelled."""
+"""What `run` gets to clean up once it is cancelled."""
 
 
 @dataclass
@@ -77,7 +79,7 @@ def serve(name: Service, settings: Settings, run: Run, *, ready_at_once: bool = 
 async def serve_async(name: Service, settings: Settings, run: Run, *, ready_at_once: bool = True) -> int:
     """`serve` inside a running loop, without telemetry."""
     try:
-        bus = await Bus.connect(settings, name)
+        bus = await Bus.connect(settings, name, seconds=settings.start_seconds)
     except M3Error as error:
         log.error("%s", error)
         return 1
@@ -87,10 +89,7 @@ async def serve_async(name: Service, settings: Settings, run: Run, *, ready_at_o
         loop.add_signal_handler(number, context.stop.set)
     health = None
     try:
-        if settings.nats_user is None:
-            # A bus without users is an embedded or trial one: whoever comes first sets it up.
-            await bus.provision()
-        await bus.prove_fence()
+        await _look_around(context)
         # A given port is probed from outside the pod; a free one only concerns this machine.
         host = "0.0.0.0" if settings.health_port else "127.0.0.1"
         health = await asyncio.start_server(lambda r, w: _answer(context, r, w), host, settings.health_port)
@@ -110,6 +109,19 @@ async def serve_async(name: Service, settings: Settings, run: Run, *, ready_at_o
             loop.remove_signal_handler(number)
 
 
+async def _look_around(context: Context) -> None:
+    """Raise M3Error, with what to change, unless bus and store are there and let this service do its work."""
+    name, settings, rights = context.name, context.settings, RIGHTS.get(context.name)
+    if settings.nats_user is None:
+        # A bus without users is a trial one: whoever comes first sets it up.
+        await context.bus.provision()
+    await context.bus.prove_fence()
+    if rights:
+        if settings.nats_user is None:
+            await asyncio.to_thread(context.store.ensure_buckets, settings.start_seconds)
+        await asyncio.to_thread(context.store.check, name, rights, settings.start_seconds)
+
+
 async def _until_done(context: Context, run: Run) -> int:
     lost = context.bus.connection.lost
     work = asyncio.ensure_future(run(context))
@@ -117,17 +129,21 @@ async def _until_done(context: Context, run: Run) -> int:
     try:
         await asyncio.wait([work, *events], return_when=asyncio.FIRST_COMPLETED)
         context.stop.set()
+        seconds = context.settings.stop_seconds + STOP_SECONDS
         if not work.done():
-            await asyncio.wait([work], timeout=UNWIND_SECONDS)
+            await asyncio.wait([work], timeout=seconds)
         if not work.done():
-            log.warning("the service did not end within %.0f s of the signal and is cancelled", UNWIND_SECONDS)
+            log.warning("the service did not end within %.0f s of the signal and is cancelled", seconds)
             work.cancel()
             await asyncio.wait([work], timeout=UNWIND_SECONDS)
     finally:
         for event in events:
             event.cancel()
     if work.done() and not work.cancelled() and (error := work.exception()):
-        log.error("the service failed", exc_info=error)
+        if isinstance(error, M3Error):
+            log.error("%s", error)
+        else:
+            log.error("the service failed", exc_info=error)
         return 1
     return 1 if lost.is_set() else 0
 

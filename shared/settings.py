@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from shared.contracts.tools import ToolClass
 
@@ -20,7 +20,9 @@ class Settings(BaseSettings):
     home: Path = Field(default_factory=lambda: Path.home() / ".m3builder")
     """State of the embedded system: servers' data, logs, the runner's scratch."""
     nats_url: str = "nats://127.0.0.1:4222"
-    """With tls:// a server that speaks plain text is refused."""
+    """Of a cluster several, separated by commas. With tls:// a server that speaks plain text is refused."""
+    nats_replicas: int | None = Field(default=None, ge=1, le=5)
+    """Copies of each stream that whoever provisions asks for; 3 of a cluster and 1 of a single server when unset."""
     nats_user: str | None = None
     nats_password: SecretStr | None = None
     s3_endpoint: str = "http://127.0.0.1:8333"
@@ -75,6 +77,11 @@ class Settings(BaseSettings):
     """OTLP/HTTP endpoint, for example http://127.0.0.1:4318; spans are dropped when unset."""
     log_level: str = "INFO"
 
+    start_seconds: float = Field(default=30.0, gt=0)
+    """How long a service that starts waits for bus and store."""
+    stop_seconds: float = Field(default=30.0, gt=0)
+    """What a runner gets after SIGTERM to have its training write a checkpoint (half of it), store it and hand the job
+    back. Pods need 15 s more as their `terminationGracePeriodSeconds`; `m3builder down` waits 45 s."""
     ack_wait_seconds: float = 30.0
     concurrency: int = 4
     """Messages that one agent replica handles at a time."""
@@ -95,6 +102,8 @@ class Settings(BaseSettings):
     runner_classes: tuple[ToolClass, ...] = ("data", "build", "train")
     runner_uid: int = 64321
     """To which a runner that was started as root drops before it does anything."""
+    min_gpus: int = Field(default=0, ge=0)
+    """With fewer GPUs in sight a runner ends at once, so that no training spends hours on a CPU unnoticed."""
     gpus: tuple[str, ...] = ()
     """GPUs of this runner's slot, for its jobs alone: numbers, `GPU-<uuid>` or `MIG-<uuid>`; all it sees when empty."""
     isolation: str = "auto"
@@ -108,3 +117,15 @@ class Settings(BaseSettings):
     score is at most valid."""
     train_seconds: float = 3600.0
     """Default wall time of one training job."""
+
+
+def from_environment() -> Settings:
+    """The settings of a service. Ends the process with a sentence a fault, where a variable has no value that can be
+    used."""
+    try:
+        return Settings()
+    except SettingsError as error:
+        raise SystemExit(f"{error}: lists and tables are JSON, such as M3_DATA_ROOTS='[\"/data\"]'.") from None
+    except ValidationError as error:
+        faults = [f"M3_{str(one['loc'][0]).upper()} cannot be used: {one['msg']}." for one in error.errors()]
+        raise SystemExit("\n".join(faults)) from None

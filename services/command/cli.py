@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from services.command import asking, datasets, forget, live, packages, report, system, weights
+from services.command import asking, backup, datasets, forget, live, packages, report, system, weights
 from services.command.console import connect, err, known, out
 from services.command.fetch import fetch_run, whole
 from services.command.guard import guard
@@ -35,6 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(system.app)
+app.add_typer(backup.app)
 app.add_typer(report.app)
 app.add_typer(forget.app)
 app.add_typer(packages.app)

@@ -2,7 +2,7 @@ import sys
 
 from services.gateway.server import run
 from shared.service import serve
-from shared.settings import Settings
+from shared.settings import from_environment
 
 if __name__ == "__main__":
-    sys.exit(serve("gateway", Settings(), run, ready_at_once=False))
+    sys.exit(serve("gateway", from_environment(), run, ready_at_once=False))

@@ -45,7 +45,7 @@ def create_app(bus: Bus, store: Store, settings: Settings) -> FastAPI:
         docs_url=None,  # both pages run a foreign address's scripts
         redoc_url=None,
     )
-    identities, visits, quiet = Identities(settings), Audit(settings), Quiet()
+    identities, visits, quiet = Identities(settings), Audit(settings), Quiet(settings.home)
     uploads, signer = Uploads(settings.home, settings.uploads_bytes), Signer.of(settings.signing_key)
     app.state.parts = Parts(bus, store, settings, uploads, identities, visits, quiet, signer)
     for part in (runs, answers, datasets, weights, erasures, health, audit, who):

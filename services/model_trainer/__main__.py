@@ -1,7 +1,7 @@
 from services.model_trainer.role import ROLE
 from shared.agent.service import run_role
 from shared.service import serve
-from shared.settings import Settings
+from shared.settings import from_environment
 
 if __name__ == "__main__":
-    raise SystemExit(serve(ROLE.name, Settings(), lambda context: run_role(ROLE, context)))
+    raise SystemExit(serve(ROLE.name, from_environment(), lambda context: run_role(ROLE, context)))

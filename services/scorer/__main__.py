@@ -1,6 +1,6 @@
 from services.scorer.service import Scorer
 from shared.service import Context, serve
-from shared.settings import Settings
+from shared.settings import from_environment
 
 
 async def run(context: Context) -> None:
@@ -10,4 +10,4 @@ async def run(context: Context) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(serve("scorer", Settings(), run))
+    raise SystemExit(serve("scorer", from_environment(), run))

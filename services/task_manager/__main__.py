@@ -4,7 +4,7 @@ from services.task_manager.keeper import run_keeper
 from services.task_manager.role import ROLE
 from shared.agent.service import run_role
 from shared.service import Context, serve
-from shared.settings import Settings
+from shared.settings import from_environment
 
 
 async def run(context: Context) -> None:
@@ -12,4 +12,4 @@ async def run(context: Context) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(serve(ROLE.name, Settings(), run))
+    raise SystemExit(serve(ROLE.name, from_environment(), run))

@@ -20,6 +20,7 @@ def job_limits(spec: JobSpec, settings: Settings, gpus: Gpus) -> Limits:
         memory_mb=min(spec.memory_mb or settings.sandbox_memory_mb, settings.sandbox_memory_mb),
         disk_mb=settings.sandbox_disk_mb,
         threads=settings.sandbox_cpu_threads,
+        grace=settings.stop_seconds / 2,
         cuda=bool(gpus.mounts),
         # Several GPUs are for several processes of one training, which meet on the sandbox's own loopback.
         loopback=spec.kind == "train" and gpus.count > 1,

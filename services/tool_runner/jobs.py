@@ -1,7 +1,8 @@
 """Jobs: train in the build workspace, predict with a package on sealed samples, take a dataset in.
 
 The runner holds the job's message while the child lives; a runner that dies is replaced by redelivery, and training
-goes on from its newest checkpoint.
+goes on from its newest checkpoint. One that is told to end has the training write a checkpoint, stores it and hands
+the job back.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from shared.contracts.data import Altered, CaseList
 from shared.contracts.state import RunState
 from shared.contracts.tools import DecodeBatch, ToolCall, ToolResult
 from shared.contracts.training import JobFinished, JobSpec, JobStarted
-from shared.errors import Conflict, M3Error, ToolBroken, Unavailable
+from shared.errors import Conflict, HandedBack, M3Error, ToolBroken, Unavailable, UserError
 
 if TYPE_CHECKING:
     from shared.service import Context
@@ -67,6 +68,11 @@ class Jobs:
         roots = any(root.exists() for root in context.settings.data_roots)
         self.apart = "data" not in context.settings.runner_classes and not roots
         self.gpus = find_gpus(context.settings.gpus)
+        if self.gpus.count < context.settings.min_gpus:
+            raise UserError(
+                f"M3_MIN_GPUS asks for {context.settings.min_gpus} GPUs and this runner sees {self.gpus.count}: give "
+                "it a GPU (driver, resource limit, runtimeClass), or set M3_MIN_GPUS=0 to train on the CPU."
+            )
         self._attempts: dict[str, int] = {}
         """Of the jobs that are here: a repetition within this process is the same attempt."""
         # Of a runner that was killed; its jobs start afresh.
@@ -79,7 +85,8 @@ class Jobs:
     async def on_job(self, spec: JobSpec, deliveries: int) -> None:
         """Run one job to its end and say so; a job that has ended, or whose run is over, is not run again.
 
-        Raises Unavailable and Conflict, with which the job has to be handled again: they are not its failure.
+        Raises Unavailable, Conflict and HandedBack, with which the job has to be handled again: they are not its
+        failure.
         """
         state = await self.bus.state(spec.run_id)
         if spec.job_id in state.jobs_done:
@@ -110,7 +117,7 @@ class Jobs:
         try:
             with telemetry.job_span(spec.kind, spec.job_id, attempt):
                 end = await work[spec.kind](spec, state, cancel)
-        except (Unavailable, Conflict):
+        except (Unavailable, Conflict, HandedBack):
             raise
         except (M3Error, OSError, ValidationError) as error:
             log.exception("job %s failed", spec.kind)
@@ -145,6 +152,10 @@ class Jobs:
                 cancel.set()
                 return
 
+    async def _when_ending(self, cancel: asyncio.Event) -> None:
+        await self.context.stop.wait()
+        cancel.set()
+
     # train ------------------------------------------------------------------------------------------------------
 
     async def _train(self, spec: JobSpec, state: RunState, cancel: asyncio.Event) -> dict[str, Any]:
@@ -158,6 +169,7 @@ class Jobs:
             follower = asyncio.create_task(follow(self.bus, spec, workspace / "progress.jsonl"))
             over = asyncio.Event()
             saver = asyncio.create_task(save_now_and_then(self.workspaces, spec.run_id, area, over))
+            ending = asyncio.create_task(self._when_ending(cancel))
             try:
                 done = await self._sandbox(
                     list(spec.command),
@@ -169,8 +181,12 @@ class Jobs:
                 )
             finally:
                 follower.cancel()
+                ending.cancel()
                 over.set()
                 await saver
+            if self.context.stop.is_set() and done.outcome == "cancelled":
+                await self.workspaces.save(spec.run_id, area)
+                raise HandedBack("its checkpoint is stored")
             while True:
                 try:
                     end = await self._trained(done, spec, area, workspace, since)

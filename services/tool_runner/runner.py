@@ -26,6 +26,8 @@ from services.tool_runner.sweeping import carry_out
 from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
 from shared import telemetry
+from shared.bus.consume import STOP_SECONDS
+from shared.contracts.base import AGENTS
 from shared.contracts.erasure import Sweep
 from shared.contracts.flow import stage_of
 from shared.contracts.pictures import RenderCases
@@ -70,6 +72,13 @@ class Runner:
                 return await self._swept(call)
         async with self.working.reading():
             return await self._carried_out(call)
+
+    async def at_home(self, call: ToolCall) -> bool:
+        """Whether this runner has a workspace of the run, or no runner has the one that the call is about."""
+        if call.role not in AGENTS or (self.home / "ws" / call.run_id).is_dir():
+            return True
+        area = area_for(call.role, await self.bus.state(call.run_id))
+        return await self.bus.workspace_head(call.run_id, area) is None
 
     async def _carried_out(self, call: ToolCall) -> ToolResult:
         started = time.monotonic()
@@ -213,23 +222,32 @@ def _refuse(call: ToolCall, text: str) -> ToolResult:
     return ToolResult(call_id=call.call_id, tool=call.tool, ok=False, summary=text)
 
 
-async def run(context: Context) -> None:
+async def run(context: Context, once: float | None = None) -> None:
+    """Serve the classes of the settings until the context is stopped; with `once` one call or job of the first of them,
+    or none where none comes for so many seconds."""
     level = await asyncio.to_thread(detect, context.settings.isolation)
     log.info("isolation level: %s", level)
     if left := await asyncio.to_thread(sweep_homes):
         log.info("removed %d private homes that a killed runner left", len(left))
-    await asyncio.to_thread(context.store.ensure_buckets)
     runner = Runner(context, level)
-    context.ready()
     jobs = Jobs(context, level, runner.workspaces, runner.mounts)
-    classes = set(context.settings.runner_classes)
+    context.ready()
+    classes = list(context.settings.runner_classes)
     if "data" in classes:
         # With a slot of their own batches wait for no job, and a runner that is alone serves its own.
-        classes.add("intake")
+        classes.append("intake")
 
     async def serve(name: ToolClass) -> None:
         on_call = jobs.on_batch if name == "intake" else runner.on_call
-        await context.bus.serve_tools(name, on_call, jobs.on_job, CONCURRENCY[name], context.stop, on_dead=jobs.on_dead)
+        stop_seconds = context.settings.stop_seconds if name == "train" else STOP_SECONDS
+        alone = once if name == classes[0] else None
+        count = CONCURRENCY[name] if alone is None else 1
+        await context.bus.serve_tools(
+            name, on_call, jobs.on_job, count, context.stop,
+            once=alone, stop_seconds=stop_seconds, at_home=runner.at_home, on_dead=jobs.on_dead,
+        )  # fmt: skip
+        if alone is not None:
+            context.stop.set()
 
     await asyncio.gather(
         remove_ended_runs(context.bus, runner.workspaces, context.settings.home, context.stop), *map(serve, classes)

@@ -30,6 +30,8 @@ class Bus(Tools, Transcripts, Registry, Erasing):
         """Flush and close. A second call does nothing."""
         await self.connection.close()
 
-    async def provision(self, replicas: int = 1) -> None:
-        """Create streams, consumers and buckets that are missing. Idempotent. Needs the right to manage JetStream."""
+    async def provision(self) -> None:
+        """Create streams, consumers and buckets that are missing, with M3_NATS_REPLICAS copies, and bring the others
+        into line. Idempotent. Needs the right to manage JetStream. Raises ServerUnfit."""
+        replicas = self.settings.nats_replicas or self.connection.usual_replicas
         await provision(self.connection, ack_wait=self.settings.ack_wait_seconds, replicas=replicas)

@@ -73,6 +73,7 @@ class Connection:
     def __init__(self, client: Client, service: str) -> None:
         self.client = client
         self.service = service
+        self.url = ""
         self.inbox = inbox_of(service)
         self.js = client.jetstream(timeout=TRY_SECONDS)
         self.lost = asyncio.Event()
@@ -92,16 +93,19 @@ class Connection:
     async def open(cls, settings: Settings, service: str, seconds: float = GIVE_UP_SECONDS) -> Self:
         """Connect, waiting up to `seconds` for a server that comes up. Raises ServerUnfit, PermissionDenied or, for
         settings that cannot work, UserError."""
-        tls.refuse_plain_text(settings, "M3_NATS_URL", settings.nats_url, "tls")
+        servers = [url.strip() for url in settings.nats_url.split(",")]
+        for url in servers:
+            tls.refuse_plain_text(settings, "M3_NATS_URL", url, "tls")
         self = cls(_Client(), service)
+        self.url = settings.nats_url
         secret = settings.nats_password.get_secret_value() if settings.nats_password else None
         attempt = self.client.connect(
-            servers=[settings.nats_url],
+            servers=servers,
             name=service,
             user=settings.nats_user,
             password=secret,
             inbox_prefix=self.inbox,
-            tls=tls.context(settings) if settings.nats_url.startswith("tls://") else None,
+            tls=tls.context(settings) if servers[0].startswith("tls://") else None,
             connect_timeout=2,
             reconnect_time_wait=RECONNECT_WAIT,
             max_reconnect_attempts=RECONNECT_TRIES,
@@ -130,6 +134,11 @@ class Connection:
             ) from error
         await self.client.subscribe(f"{self._acks}.*", cb=self._on_ack)
         return self
+
+    @property
+    def usual_replicas(self) -> int:
+        """3 where the server says that it belongs to a cluster, else 1."""
+        return 3 if self.client._server_info.get("cluster") else 1
 
     async def close(self) -> None:
         """Flush and close; a second call does nothing."""

@@ -16,19 +16,16 @@ from nats.aio.msg import Msg
 
 from shared import telemetry
 from shared.bus.connection import Connection
-from shared.errors import Conflict, PermissionDenied, StaleTranscript, Unavailable
+from shared.errors import Conflict, HandedBack, PermissionDenied, StaleTranscript, Unavailable
 
 log = logging.getLogger(__name__)
 
 FETCH_SECONDS = 2.0
 STOP_SECONDS = 2.0
-"""What a handler gets to finish once `stop` is set, before it is cancelled and its message handed back."""
 RETRY_DELAYS = (1.0, 5.0, 15.0, 60.0)
 """Seconds until the next delivery after each failure; a failure after the last of them buries the message."""
 AWAY_DELAYS, AWAY_DELAY = (0.5, 1.0, 2.0, 5.0), 10.0
 """Seconds between the calls of a handler that found a server away, and those after them for as long as it takes."""
-ONCE_SECONDS = 30.0
-"""How long a consumer that is to take one message waits for it."""
 MAX_CRASHES = 25
 """Deliveries that never came to an end, after which a message is taken for one that kills its handler."""
 
@@ -66,10 +63,13 @@ class Policy:
     delays: Sequence[float] = RETRY_DELAYS
     gives_up: bool = True
     """False: only what is unreadable is buried, everything else is delivered for ever."""
+    stop_seconds: float = STOP_SECONDS
+    """What a handler gets to finish once `stop` is set, before it is cancelled and its message handed back."""
 
 
 class Consumer:
-    """Binds `concurrency` workers to a durable and runs them until `stop`, or until one message is done if `once`."""
+    """Binds `concurrency` workers to a durable and runs them until `stop`; with `once` until one message is done, or
+    none came for so many seconds."""
 
     def __init__(self, connection: Connection, stream: str, durable: str, policy: Policy, ack_wait: float) -> None:
         self._connection = connection
@@ -79,7 +79,7 @@ class Consumer:
         # The server's count of deliveries also grows with conflicts, stops and killed replicas, which are no failures.
         self._failures: Counter[int] = Counter()
 
-    async def run(self, concurrency: int, stop: asyncio.Event, once: bool = False) -> None:
+    async def run(self, concurrency: int, stop: asyncio.Event, once: float | None = None) -> None:
         """Returns within a few seconds of `stop`. Raises PermissionDenied, or whatever else broke a worker."""
         workers = {asyncio.create_task(self._work(stop, once)) for _ in range(concurrency)}
         stopping = asyncio.create_task(stop.wait())
@@ -89,7 +89,7 @@ class Consumer:
             stopping.cancel()
             for worker in workers & self._fetching:
                 worker.cancel()
-            _, late = await asyncio.wait(workers, timeout=None if once and not stop.is_set() else STOP_SECONDS)
+            _, late = await asyncio.wait(workers, timeout=self._policy.stop_seconds)
             for worker in late:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
@@ -97,12 +97,12 @@ class Consumer:
             if error := worker.exception():
                 raise error
 
-    async def _work(self, stop: asyncio.Event, once: bool) -> None:
+    async def _work(self, stop: asyncio.Event, once: float | None) -> None:
         task = asyncio.current_task()
         assert task is not None
         subscription = await self._connection.js.pull_subscribe_bind(durable=self._durable, stream=self._stream)
         api = f"$js.api.consumer.msg.next.{self._stream}.{self._durable}".lower()
-        idle_until = time.monotonic() + ONCE_SECONDS
+        idle_until = time.monotonic() + (once or 0.0)
         try:
             while not stop.is_set():
                 if api in self._connection.denied:
@@ -113,7 +113,7 @@ class Consumer:
                     # Never more than one: nats-py's larger fetches can stall for their whole timeout.
                     (message,) = await subscription.fetch(1, timeout=FETCH_SECONDS)
                 except TimeoutError:
-                    if once and time.monotonic() > idle_until:
+                    if once is not None and time.monotonic() > idle_until:
                         return
                     if time.monotonic() - began < 0.2:  # the server answered that it cannot serve just now
                         await asyncio.sleep(0.2)
@@ -125,7 +125,7 @@ class Consumer:
                 finally:
                     self._fetching.discard(task)
                 await self._settle(_delivery(message))
-                if once:
+                if once is not None:
                     return
         finally:
             with suppress(nats.errors.Error, asyncio.TimeoutError):
@@ -153,6 +153,9 @@ class Consumer:
                 log.info("left %s to the replica that holds it", template)
             except Conflict:
                 await _hand_back(message, 1)
+            except HandedBack as error:
+                log.info("%s goes to another replica: %s", template, error)
+                await _hand_back(message)
             except Unreadable as error:
                 log.error("unreadable message on %s: %s", template, error)
                 await self._bury(delivery, error)

@@ -201,7 +201,7 @@ class RunLog(Part):
         scratch = f"fence.{secrets.token_hex(8)}"
         publish = self.connection.publish
         try:
-            first = await publish(f"{scratch}.a", b"")
+            first = await publish(f"{scratch}.a", b"", seconds=self.settings.start_seconds)
         except Unavailable as error:
             raise ServerUnfit(
                 f"the NATS server holds no streams of ours ({error}): run `python -m shared.bus`"

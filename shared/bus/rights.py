@@ -1,7 +1,7 @@
 """What each service may say and hear on NATS: its own subjects, and no transcript or result of another role.
 
 What it may say follows from the stages of a run (`shared.contracts.flow`). The embedded server's users are made from
-these rights, and `python -m shared.bus --users` prints them for another server's configuration. Who may read a stream
+these rights, and `python -m shared.bus --rights` prints them for another server's configuration. Who may read a stream
 may read all of it, which is why transcripts and results have a stream a role. All services read EVENTS, whose facts
 name a test sample where the scorer hands a dataset back; no core is shown these but that of the role that has to mend
 it (`shared.agent.brief`).

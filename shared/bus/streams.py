@@ -50,7 +50,8 @@ BUCKETS = (*map(results_bucket, CALLERS), CARDS, WORKSPACES, DESIRED, INTAKE, ER
 DAY = 86_400.0
 _KEPT = dict.fromkeys((*map(results_bucket, CALLERS), DESIRED), 30 * DAY)
 """Transcripts hold the results for good."""
-_STREAM_EXISTS = 10058
+_STREAM_EXISTS, _SINGLE, _TOO_FEW = 10058, 10074, 10005
+"""Error codes of JetStream."""
 
 
 @dataclass(frozen=True)
@@ -184,16 +185,23 @@ async def provision(connection: Connection, *, ack_wait: float, replicas: int = 
     Raises ServerUnfit when the server cannot hold it, naming what.
     """
     for config in stream_configs(replicas):
-        await _make(connection, f"stream {config.name}", partial(_stream, connection.js, config))
+        await _make(connection, f"stream {config.name}", replicas, partial(_stream, connection.js, config))
     for durable in DURABLES:
         ask = partial(connection.js.add_consumer, durable.stream, consumer_config(durable, ack_wait))
-        await _make(connection, f"consumer {durable.name} on {durable.stream}", ask)
+        await _make(connection, f"consumer {durable.name} on {durable.stream}", replicas, ask)
 
 
-async def _make(connection: Connection, what: str, ask: Callable[[], Awaitable[object]]) -> None:
+async def _make(connection: Connection, what: str, replicas: int, ask: Callable[[], Awaitable[object]]) -> None:
     try:
         await connection.insist(ask, f"the {what}", 15.0)
     except (APIError, Unavailable) as error:
+        code = getattr(error.__cause__ if isinstance(error, Unavailable) else error, "err_code", None)
+        if code in (_SINGLE, _TOO_FEW):
+            there = "is a single server" if code == _SINGLE else "has fewer servers just now"
+            raise ServerUnfit(
+                f"NATS at {connection.url} {there}, so it cannot keep {replicas} copies of the {what}: set "
+                "M3_NATS_REPLICAS to as many servers as there are (1 or 3), or M3_NATS_URL to a cluster of three"
+            ) from error
         version = connection.client.connected_server_version
         raise ServerUnfit(
             f"the NATS server ({version}) refused the {what}: {error}; 2.11 or newer is needed"

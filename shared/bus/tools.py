@@ -11,18 +11,20 @@ from nats.aio.msg import Msg
 from pydantic import Field, TypeAdapter
 
 from shared.bus.connection import Connection
-from shared.bus.consume import RETRY_DELAYS, Consumer, Delivery, Policy, Unreadable
+from shared.bus.consume import RETRY_DELAYS, STOP_SECONDS, Consumer, Delivery, Policy, Unreadable
 from shared.bus.kv import kv_create, kv_get
 from shared.bus.log import RunLog
 from shared.bus.streams import TOOLS, results_bucket, tool_subject
 from shared.contracts.base import MAX_MESSAGE_BYTES, Contract, RunId, Service, Token
 from shared.contracts.tools import ToolCall, ToolClass, ToolResult
 from shared.contracts.training import JobSpec
-from shared.errors import NotFound, ToolBroken, Unavailable
+from shared.errors import HandedBack, NotFound, ToolBroken, Unavailable
 from shared.settings import Settings
 
 log = logging.getLogger(__name__)
 
+OFFERED = 2
+"""How often a call is left to others by runners that do not have its workspace; then whoever gets it brings it here."""
 POLL_SECONDS = 2.0
 """How often a waiting caller looks for a result whose announcement it may have missed."""
 
@@ -94,10 +96,14 @@ class Tools(RunLog):
         concurrency: int,
         stop: asyncio.Event,
         *,
-        once: bool = False,
+        once: float | None = None,
+        stop_seconds: float = STOP_SECONDS,
+        at_home: Callable[[ToolCall], Awaitable[bool]] | None = None,
         on_dead: Callable[[ToolCall | JobSpec, BaseException], Awaitable[None]] | None = None,
     ) -> None:
-        """Carry out calls and jobs of a class until `stop`; with `once` exactly one, or none came for 30 s.
+        """Carry out calls and jobs of a class until `stop`; with `once` one, or none where none comes for so many
+        seconds. A handler that is at work when `stop` is set gets `stop_seconds`, and may raise HandedBack. A call for
+        which `at_home(call)` is false is offered to other replicas first.
 
         `on_call` may run twice for one call after a crash; the first recorded result counts. `on_job(job, attempt)`
         appends JobFinished itself; it is not called for a job that has one. Messages are kept alive while handlers run.
@@ -108,6 +114,8 @@ class Tools(RunLog):
         async def handle(delivery: Delivery) -> None:
             message = _decode(delivery)
             if isinstance(message, CallMessage):
+                if at_home and delivery.attempt <= OFFERED and not await at_home(message.call):
+                    raise HandedBack("it is not at home here")
                 await self._serve_call(message.call, on_call)
             elif not await self._job_is_done(message.job):
                 await on_job(message.job, delivery.attempt)
@@ -121,7 +129,7 @@ class Tools(RunLog):
             if on_dead:
                 await on_dead(message.call if isinstance(message, CallMessage) else message.job, error)
 
-        policy = Policy(handle, dead, self.retry_delays, gives_up=tool_class != "train")
+        policy = Policy(handle, dead, self.retry_delays, gives_up=tool_class != "train", stop_seconds=stop_seconds)
         consumer = Consumer(self.connection, TOOLS, tool_class, policy, self.settings.ack_wait_seconds)
         await consumer.run(concurrency, stop, once)
 

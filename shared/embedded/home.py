@@ -96,6 +96,11 @@ class Home:
         return self.root / "data"
 
     @property
+    def gateway(self) -> Path:
+        """The gateway's own: its audit."""
+        return self.root / "gateway"
+
+    @property
     def memory(self) -> Path:
         return self.root / "system.json"
 

@@ -89,8 +89,9 @@ def load_all(folder: Path) -> list[Record]:
     return [record for record in found if record]
 
 
-def stop(records: Iterable[Record], patience: float = 10.0) -> list[str]:
-    """SIGTERM to all of them, SIGKILL to the group of whoever still runs after `patience` seconds.
+def stop(records: Iterable[Record], patience: float = 45.0) -> list[str]:
+    """SIGTERM to all of them, SIGKILL to the group of whoever still runs after `patience` seconds: by default more than
+    a training needs to store its checkpoint.
 
     Returns the names of those that had to be killed. What is not ours any more is left alone.
     """

@@ -65,21 +65,29 @@ class System:
         down(self.home, tell)
 
 
-def up(settings: Settings, data_roots: Sequence[Path] = (), tell: Tell = lambda _: None) -> System:
+def up(
+    settings: Settings,
+    data_roots: Sequence[Path] = (),
+    tell: Tell = lambda _: None,
+    fill: Callable[[Settings], None] | None = None,
+) -> System:
     """Start what does not run under `settings.home` and wait until all of it is ready. Blocks; no event loop may run.
 
     `data_roots` (else those of the settings, else those of the last time, else <home>/data) are where datasets may lie.
+    `fill` gives the servers of a new home their content, in place of empty streams and buckets.
     Raises ServerUnfit with the end of a log when something does not come up; what runs is left running then.
     """
     home = Home(settings.home.absolute())
     with home.locked(tell):
+        if fill and home.recall():
+            raise UserError(f"There is a system in {home.root} already: set M3_HOME to a folder without one.")
         home.make(settings.runner_uid)
         memory = _memory(home, settings, data_roots)
         ours = memory.settings(settings.model_copy(update={"home": home.root}))
         found = {name: processes.load(name, home.run) for name in (*SERVERS, *SERVICES)}
         if _start_servers(home, memory, ours.s3_bucket_prefix, found, tell):
             tell("streams and buckets")
-            _provision(ours)
+            (fill or _provision)(ours)
         _start_services(home, memory, ours, found, tell)
     return System(home, ours)
 

@@ -10,7 +10,7 @@ import io
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -22,6 +22,8 @@ from shared.errors import NotFound, ToolBroken, Unavailable, UserError
 from shared.settings import Settings
 from shared.store.faults import explained
 from shared.store.folders import FolderManifest, fetch_files, store_folder
+from shared.store.rights import Access
+from shared.store.trying import Attempt
 
 BUCKETS = ("work", "data", "cases", "sealed", "packages", "pictures")
 """By role; the name in the store has the settings' prefix."""
@@ -68,11 +70,21 @@ class Store:
             store._minio()
         return store
 
-    def ensure_buckets(self) -> None:
-        """Make the buckets that are missing. Also the cheapest proof that endpoint and credentials work."""
-
+    def ensure_buckets(self, seconds: float | None = None) -> None:
+        """Make the buckets that are missing; waits that long, else `patience`, for a store that comes up."""
         for role in BUCKETS:
-            self._insist(f"making bucket {self._prefix}{role}", partial(self._make_bucket, self._bucket(role)))
+            self._insist(f"making bucket {self._prefix}{role}", partial(self._make_bucket, self._bucket(role)), seconds)
+
+    def check(self, service: str, rights: Mapping[str, Collection[Access]], seconds: float) -> None:
+        """Raise an M3Error that says what to change, unless the buckets are there and allow this (bucket -> access).
+
+        Waits up to `seconds` for a store that comes up. Where something may be written, an empty object is.
+        """
+        for role, access in rights.items():
+            for one in access:
+                what = f"checking that {service} may {one} {self._prefix}{role}"
+                tried = Attempt(self.endpoint, self._bucket(role), one, service, self._keys[0])
+                self._insist(what, partial(tried.make, self._minio()), seconds)
 
     def put_bytes(self, bucket: str, data: bytes, media_type: str = "application/octet-stream") -> Ref:
         return self.put_stream(bucket, io.BytesIO(data), media_type)
@@ -192,9 +204,9 @@ class Store:
                 f"{'more' if size > ref.size else size} bytes for {ref.size}, or another sha256. Restore the object."
             )
 
-    def _insist(self, what: str, ask: Callable[[], T]) -> T:
+    def _insist(self, what: str, ask: Callable[[], T], seconds: float | None = None) -> T:
         """Do it, again and again while the store is away; `ask` must bear repetition."""
-        deadline, pause = time.monotonic() + self.patience, 0.05
+        deadline, pause = time.monotonic() + (self.patience if seconds is None else seconds), 0.05
         while True:
             try:
                 with explained(what, self.endpoint):

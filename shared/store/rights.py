@@ -28,3 +28,23 @@ RIGHTS: Mapping[Service, Mapping[str, tuple[Access, ...]]] = {
 }
 """Service -> bucket -> access. Nothing of ours overwrites an object, and only the runner removes any, where the gateway
 erases a run or dataset; a store that tells adding from deleting need let nobody else delete."""
+
+REMOVES: tuple[Service, ...] = ("tool_runner",)
+_ACTIONS = {"read": ("s3:GetObject",), "write": ("s3:PutObject", "s3:AbortMultipartUpload"), "list": ()}
+
+
+def policy(service: Service, prefix: str) -> dict[str, object]:
+    """The service's rights as a policy document of S3 (MinIO, Ceph); `prefix` is that of the buckets' names.
+
+    A store that answers 403 where an object is missing and may not be listed (AWS) wants `s3:ListBucket` besides.
+    """
+    statements = []
+    for bucket, access in RIGHTS.get(service, {}).items():
+        on_objects = [action for one in access for action in _ACTIONS[one]]
+        if service in REMOVES:
+            on_objects.append("s3:DeleteObject")
+        name = f"arn:aws:s3:::{prefix}{bucket}"
+        statements.append({"Effect": "Allow", "Action": on_objects, "Resource": [f"{name}/*"]})
+        if "list" in access:
+            statements.append({"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [name]})
+    return {"Version": "2012-10-17", "Statement": statements}

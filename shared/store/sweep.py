@@ -12,6 +12,7 @@ from shared.contracts.base import Ref
 from shared.contracts.erasure import Amount
 from shared.errors import NotFound
 from shared.store.client import BUCKETS, THREADS, Store
+from shared.store.trying import EMPTY_KEY
 
 _LISTS = ("application/json", "application/x-ndjson")
 """Media types of the objects of ours that name others: manifests, case tables, splits, views, indices."""
@@ -22,13 +23,13 @@ Place = tuple[str, str]
 
 
 def unnamed(store: Store, kept: Iterable[Ref]) -> dict[Place, int]:
-    """Every object that cannot be reached from `kept`, with its bytes; blocks.
+    """Every object that cannot be reached from `kept`, with its bytes, but for empty ones; blocks.
 
     Raises ToolBroken where an object that names others cannot be read.
     """
     stay = _reached(store, kept)
     there = {(bucket, key): size for bucket in BUCKETS for key, size in store.listed(bucket)}
-    return {place: size for place, size in there.items() if place not in stay}
+    return {place: size for place, size in there.items() if place not in stay and place[1] != EMPTY_KEY}
 
 
 def shared(store: Store, gone: Iterable[Ref], lost: Collection[Place]) -> Amount:

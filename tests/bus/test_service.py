@@ -20,12 +20,12 @@ from shared.settings import Settings
 async def run(context: Context) -> None:
     if {fails}:
         raise RuntimeError("broken inside")
-    await context.bus.listen("scorer", nothing, 1, context.stop)
+    await context.bus.listen("task_manager", nothing, 1, context.stop)
 
 async def nothing(event: object) -> None:
     pass
 
-sys.exit(serve("scorer", Settings(), run))
+sys.exit(serve("task_manager", Settings(), run))
 """
 
 
@@ -66,7 +66,7 @@ def test_a_service_comes_up_and_ends_on_a_signal(tmp_path: Path, nats_server: Na
     _, errors = process.communicate(timeout=10)
     assert process.returncode == 0
     lines = [json.loads(line) for line in errors.splitlines()]
-    assert {line["service"] for line in lines} == {"scorer"}
+    assert {line["service"] for line in lines} == {"task_manager"}
     assert "ERROR" not in {line["level"] for line in lines}
 
 

@@ -211,6 +211,6 @@ async def test_once_takes_one_message_and_returns(bus: Bus) -> None:
     runner = Runner(bus)
     for expected in (1, 2):
         await asyncio.wait_for(
-            bus.serve_tools("train", runner.on_call, runner.on_job, 1, asyncio.Event(), once=True), SECONDS
+            bus.serve_tools("train", runner.on_call, runner.on_job, 1, asyncio.Event(), once=SECONDS), SECONDS
         )
         assert len(runner.jobs) == expected

@@ -1,5 +1,7 @@
 """What an erasure refuses, and what is refused while one is at work; `tests/e2e/test_forget.py` has whole ones."""
 
+from pathlib import Path
+
 import httpx
 import pytest
 
@@ -41,10 +43,12 @@ async def test_nothing_is_asked_for_while_something_is_erased(bus: Bus, store: S
         assert (await http.post("/runs", json={"requirement": "classify chest CT"})).status_code == 201
 
 
-def test_quiet_ends_also_after_an_error() -> None:
-    quiet = Quiet()
+def test_quiet_ends_also_after_an_error_and_holds_for_other_replicas(tmp_path: Path) -> None:
+    quiet, other = Quiet(tmp_path), Quiet(tmp_path)
     for held in (quiet.alone, quiet.asking):
         with pytest.raises(ZeroDivisionError), held():
             raise ZeroDivisionError
-    with quiet.asking(), quiet.asking(), pytest.raises(UserError), quiet.alone():
+    with quiet.asking(), other.asking(), pytest.raises(UserError), other.alone():
+        raise AssertionError
+    with quiet.alone(), pytest.raises(UserError), other.asking():
         raise AssertionError

@@ -11,8 +11,13 @@ from typing import Any
 
 import pytest
 
+from shared.bus import Bus
+from shared.contracts.base import new_run_id
+from shared.contracts.data import ViewManifest
 from shared.contracts.training import JobSpec
 from shared.settings import Settings
+from shared.store import Store
+from tests.cases import begun, dataset_facts, locked, prepared
 
 DRIVER = Path(__file__).with_name("job_driver.py")
 GIVEN = {
@@ -35,6 +40,19 @@ def runner_folder(settings: Settings, home: Path) -> Path:
     if os.geteuid() == 0:
         os.chown(folder, settings.runner_uid, settings.runner_uid)
     return folder
+
+
+async def ready_to_train(settings: Settings, bus: Bus) -> str:
+    """The id of a run whose training may begin, with an empty training view."""
+    store = Store.connect(settings)
+    await asyncio.to_thread(store.ensure_buckets)
+    run_id = new_run_id()
+    view = ViewManifest(rows=(), stored=(), facts=dataset_facts(dimensions=2))
+    kept = await asyncio.to_thread(store.put_bytes, "data", view.model_dump_json().encode())
+    asked, planned = begun(run_id)
+    for event in (asked, planned, prepared(run_id, planned), locked(run_id, planned, view=kept)):
+        await bus.append(event)
+    return run_id
 
 
 async def run_jobs(settings: Settings, jobs: Iterable[JobSpec], seconds: float = 280) -> int:

@@ -1,6 +1,5 @@
 """Training jobs that end badly in the real sandbox: the two lines that the agent gets first; evidence of tiers."""
 
-import asyncio
 import json
 import os
 import subprocess
@@ -14,14 +13,10 @@ from services.tool_runner.bounds import job_limits
 from services.tool_runner.sandbox import find_gpus
 from services.tool_runner.sandbox.plan import specification
 from shared.bus import Bus
-from shared.contracts.base import new_run_id
-from shared.contracts.data import ViewManifest
 from shared.contracts.training import JobFinished, JobSpec
 from shared.failures import DIRECTIONS
 from shared.settings import Settings
-from shared.store import Store
-from tests.cases import begun, dataset_facts, locked, prepared
-from tests.runner.jobs import run_jobs, runner_folder, skip_without_sandbox
+from tests.runner.jobs import ready_to_train, run_jobs, runner_folder, skip_without_sandbox
 
 MEMORY_MB = 200
 
@@ -66,15 +61,7 @@ KNOWN = {
 async def a_run(settings: Settings, bus: Bus, tmp_path: Path) -> tuple[Settings, str]:
     """A run whose training may begin, with an empty training view."""
     runner_folder(settings, tmp_path)
-    store = Store.connect(settings)
-    await asyncio.to_thread(store.ensure_buckets)
-    run_id = new_run_id()
-    view = ViewManifest(rows=(), stored=(), facts=dataset_facts(dimensions=2))
-    kept = await asyncio.to_thread(store.put_bytes, "data", view.model_dump_json().encode())
-    asked, planned = begun(run_id)
-    for event in (asked, planned, prepared(run_id, planned), locked(run_id, planned, view=kept)):
-        await bus.append(event)
-    return settings, run_id
+    return settings, await ready_to_train(settings, bus)
 
 
 SEEN: dict[str, JobFinished] = {}

@@ -13,15 +13,18 @@ from pathlib import Path
 
 import pytest
 from minio import Minio
-from pydantic import SecretStr
 
-from shared.contracts.base import Service
-from shared.embedded.s3 import S3Keys, S3Ports, S3Server, identities, start_s3, vacuum, wait_ready
-from shared.errors import ServerUnfit, UserError
+from shared.embedded.s3 import S3Keys, S3Ports, S3Server, start_s3, vacuum, wait_ready
+from shared.errors import ServerUnfit
 from shared.settings import Settings
 from shared.store import Store
-from shared.store.client import BUCKETS
-from shared.store.rights import RIGHTS
+
+
+@pytest.fixture(scope="module")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = start_s3(tmp_path_factory.mktemp("embedded"))
+    yield server
+    server.stop()
 
 
 def _store(server: S3Server) -> Store:
@@ -148,48 +151,3 @@ def _answer(link: socket.socket) -> bytes:
             return link.recv(1024)
         except ConnectionError:
             return b""
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    server = start_s3(tmp_path_factory.mktemp("guarded"), others=identities("m3-", _secret))
-    yield server
-    server.stop()
-
-
-def _secret(service: Service) -> str:
-    return f"secret-of-{service}"
-
-
-def _as(server: S3Server, service: Service) -> Store:
-    return Store.connect(
-        Settings(s3_endpoint=server.endpoint, s3_access_key=service, s3_secret_key=SecretStr(_secret(service)))
-    )
-
-
-@pytest.mark.parametrize("service", ["gateway", "scorer", "tool_runner", "model_trainer", "data_engineer"])
-def test_each_service_reaches_its_own_buckets_and_no_other(guarded: S3Server, service: Service) -> None:
-    operator = _store(guarded)
-    operator.ensure_buckets()
-    mine = _as(guarded, service)
-    for bucket in BUCKETS:
-        allowed = RIGHTS.get(service, {}).get(bucket, ())
-        ref, text = (
-            operator.put_bytes(bucket, f"{bucket} of {service}".encode()),
-            f"new in {bucket} by {service}".encode(),
-        )
-        if "read" in allowed:
-            assert mine.get_bytes(ref) == operator.get_bytes(ref)
-        else:
-            with pytest.raises(UserError, match="refused the credentials"):
-                mine.get_bytes(ref)
-        if "write" in allowed:
-            assert operator.get_bytes(mine.put_bytes(bucket, text)) == text
-        else:
-            with pytest.raises(UserError, match="refused the credentials"):
-                mine.put_bytes(bucket, text)
-
-
-def test_the_runner_finds_its_buckets_there(guarded: S3Server) -> None:
-    _store(guarded).ensure_buckets()
-    _as(guarded, "tool_runner").ensure_buckets()

@@ -41,6 +41,8 @@ class Limits:
     """Given to OpenMP, MKL and the like through their variables."""
     cuda: bool = False
     """No bound on address space, since CUDA reserves far more than it uses; binds what `gpu_mounts` does not cover."""
+    grace: float = 10.0
+    """From the SIGTERM of `cancel` to the kill."""
     loopback: bool = False
     """Internet sockets on the sandbox's own loopback, for several training processes; under `bwrap` only."""
 

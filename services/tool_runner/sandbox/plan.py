@@ -14,7 +14,6 @@ from services.tool_runner.sandbox.model import Level, Limits, Mount
 from shared.errors import ToolBroken
 
 MB = 1 << 20
-GRACE_SECONDS = 10.0
 DISK_RESERVE_MB = 512
 WORKSPACE = "/workspace"
 PACKAGES = "/m3"
@@ -75,7 +74,7 @@ def specification(
         "private": str(private) if private else None,
         "stdin_bytes": stdin_bytes,
         "seconds": limits.seconds,
-        "grace": GRACE_SECONDS,
+        "grace": limits.grace,
         "memory_mb": limits.memory_mb,
         "processes": limits.processes,
         "output_bytes": limits.output_mb * MB,

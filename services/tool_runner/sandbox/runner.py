@@ -38,7 +38,7 @@ async def run(
     """Run one command to its end and the end of everything it started; overwrites `log`.
 
     A child that fails, runs out of time or memory or is cancelled is a result. ToolBroken means that the sandbox could
-    not be set up, or that this process is root. `cancel` sends SIGTERM and waits 10 s before the kill; cancelling the
+    not be set up, or that this process is root. `cancel` sends SIGTERM and kills after `limits.grace`; cancelling the
     awaiting task kills at once. `log` must not lie in a folder that the child can write.
     """
     _ready()
