@@ -48,7 +48,7 @@ def _component(purl: str, same: list[Pin]) -> dict[str, Any]:
         "version": same[0].version,
         "purl": purl,
         # What gateway, agents and scorer need; the rest is for training, tests and the embedded system.
-        "scope": "required" if any(pin.lock == "core.lock" for pin in same) else "optional",
+        "scope": "required" if any(pin.lock in ("core.lock", "score.lock") for pin in same) else "optional",
         "hashes": [{"alg": "SHA-256", "content": digest} for digest in hashes],
         "properties": [{"name": name, "value": value} for name, value in sorted(properties)],
     }

@@ -1,15 +1,19 @@
-# Gateway, agents, scorer and the provisioner: no PyTorch, nothing that runs what a core writes.
-#   make sbom && docker build -f deploy/services.Dockerfile -t m3builder/services:0.1.0 .
+# Gateway, agents and the provisioner; with another lock the scorer, which computes: no PyTorch, nothing that runs what a
+# core writes.
+#   make sbom
+#   docker build -f deploy/services.Dockerfile -t m3builder/services:0.1.0 .
+#   docker build -f deploy/services.Dockerfile --build-arg LOCK=requirements/score.lock -t m3builder/scorer:0.1.0 .
 # For a release name the base by its digest: --build-arg BASE=python:3.12-slim-bookworm@sha256:...
 ARG BASE=python:3.12-slim-bookworm
 
 FROM ${BASE} AS build
+ARG LOCK=requirements/core.lock
 WORKDIR /app
-COPY requirements/bootstrap.lock requirements/core.lock requirements/
+COPY requirements/ requirements/
 RUN python3 -m venv /opt/build && python3 -m venv --without-pip /opt/m3builder \
  && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/bootstrap.lock
 ENV VIRTUAL_ENV=/opt/m3builder UV_NO_CACHE=1
-RUN /opt/build/bin/uv pip install --compile-bytecode --require-hashes -r requirements/core.lock
+RUN /opt/build/bin/uv pip install --compile-bytecode --require-hashes -r "$LOCK"
 COPY pyproject.toml README.md ./
 COPY services services
 COPY shared shared
@@ -19,7 +23,7 @@ RUN /opt/build/bin/python -m compileall -q services shared \
 FROM ${BASE}
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="m3builder services" \
-      org.opencontainers.image.description="Gateway, agents and scorer of M3Builder" \
+      org.opencontainers.image.description="Gateway, agents and, with their lock, scorer of M3Builder" \
       org.opencontainers.image.version="${VERSION}" \
       m3builder.sbom="/opt/m3builder/sbom.cdx.json"
 COPY --from=build /opt/m3builder /opt/m3builder

@@ -25,7 +25,6 @@ needs_helm = pytest.mark.skipif(
 AGENT_PODS = {name.replace("_", "-") for name in AGENTS}
 OURS = AGENT_PODS | {"gateway", "scorer", "runner-data", "runner-build", "runner-train"}
 FIELDS = {f"M3_{name.upper()}" for name in Settings.model_fields} | {"M3_MODEL_ENDPOINT"}
-FIELDS |= {"M3_NATS_REPLICAS", "M3_STOP_SECONDS", "M3_MIN_GPUS"}
 
 
 def helm(example: str, *flags: str) -> subprocess.CompletedProcess[str]:

