@@ -139,7 +139,7 @@ def _letters(part: str) -> bool:
 
 
 def _is_name(text: str, start: int, end: int) -> bool:
-    """Whether digits are a name there: many, part of a path, in quotation marks, with an ending, or all that there is."""
+    """Whether digits are a name there: many, part of a path, in quotation marks, with an ending, all that there is."""
     before, after = text[start - 1 : start], text[end : end + 1]
     ending = after == "." and text[end + 1 : end + 2].isalpha()
     return end - start > 4 or not before + after or before in ("/", '"', "'") or after in ("/", '"', "'") or ending

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class EndpointCore(ABC):
-    """A model behind an endpoint. Keeps nothing between turns: client and connection live as long as one request."""
+    """A model behind an endpoint. Client and connection live as long as one request."""
 
     sdk: ClassVar[tuple[str, str, str]]
     """Its module, the client's class and the root of its errors."""
@@ -53,6 +53,8 @@ class EndpointCore(ABC):
         self.max_output = min(listing.model.output, MAX_OUTPUT)
         self.on_record: Callable[[Disclosed], Awaitable[None]] = _unrecorded
         """Is told of each request to an endpoint outside of the hospital before it is made."""
+        self._outgoing: Outgoing | None = None
+        """Of the last request: the next one begins with it. A new core makes the same again."""
         self._max_retries = max_retries
         self._timeout = timeout
         self._patience = patience
@@ -62,12 +64,18 @@ class EndpointCore(ABC):
         ToolBroken for a request that it will not have."""
         if self.listing.endpoint.inside:
             return await self.ask(self.body(role, opening(brief), exchanges(segment)))
-        outgoing = await asyncio.to_thread(Outgoing, brief, segment, self.name)
+        outgoing = self._outgoing = await asyncio.to_thread(self._left, brief, segment)
         request = self.body(role, outgoing.first, outgoing.rest)
         if not self.listing.endpoint.pixels:
             refuse_pictures(request, self.name)
         await self.on_record(outgoing.disclosed())
         return outgoing.restored(await self.ask(request))
+
+    def _left(self, brief: Brief, segment: list[Turn | Observation]) -> Outgoing:
+        kept = self._outgoing
+        found = kept if kept and kept.brief == brief else Outgoing(brief, self.name)
+        found.follow(segment)
+        return found
 
     def body(self, role: Role, first: str, rest: list[Exchange]) -> dict[str, Any]:
         """The request for a role's next turn: its first message, and what was said since."""

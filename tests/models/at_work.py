@@ -30,11 +30,11 @@ SUBMIT = ("s9", "declare_infeasible", ANSWER)
 PRICE = Price(input=3, output=15, cached=0.3, written=3.75)
 
 
-def core_for(protocol: Protocol, max_retries: int = 0, **figures: Any) -> Core:
+def core_for(protocol: Protocol, max_retries: int = 0, inside: bool = True, **figures: Any) -> Core:
     kind = AnthropicCore if protocol.name == "anthropic" else OpenAICore
     model = Model(endpoint=protocol.name, model="a-model", **({"usd": (PRICE,)} | figures))
-    # What goes to one outside is the matter of tests/disclosure.
-    place = read_catalogue().endpoints[protocol.name].model_copy(update={"inside": True})
+    # What goes to one outside is the matter of `tests/disclosure`.
+    place = read_catalogue().endpoints[protocol.name].model_copy(update={"inside": inside})
     return kind(Listing(protocol.name, place, model, known=True), max_retries, timeout=5, patience=0)
 
 
