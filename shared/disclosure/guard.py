@@ -83,7 +83,7 @@ class Guard:
             if not any(reals):
                 return one
             return "".join(
-                told(real) if real else told(self._real[part]) if part.isdecimal() and part in self._real else part
+                told(real) if real else told(self._real[part]) if _is_code(part) and part in self._real else part
                 for part, real in zip(parts, reals, strict=True)
             )
 
@@ -136,6 +136,11 @@ class Guard:
 
 def _letters(part: str) -> bool:
     return any(sign.isalpha() for sign in part)
+
+
+def _is_code(part: str) -> bool:
+    """Digits that nobody counts with."""
+    return part.isdecimal() and (len(part) > 2 or part[0] == "0")
 
 
 def _is_name(text: str, start: int, end: int) -> bool:
