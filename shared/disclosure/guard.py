@@ -76,6 +76,9 @@ class Guard:
             return whole(one, start)
 
         def whole(one: str, start: int) -> str:
+            if (core := one.strip("-_")) != one and not self._knows(one):
+                before, after = one[: one.find(core)], one[one.find(core) + len(core) :]
+                return before + (whole(core, start + len(before)) if core else "") + after
             if (real := self._real.get(one)) and (not one.isdecimal() or _is_name(text, start, start + len(one))):
                 return told(real)
             parts = re.split(r"([_-])", one)
@@ -129,9 +132,10 @@ class Guard:
         return self._given.get(real, real)
 
     def _learn(self, real: str, made: str) -> None:
-        if real != made:
-            self._given.setdefault(real, made)
-            self._real.setdefault(made, real)
+        for one, other in ((real, made), (real.strip("-_"), made.strip("-_"))):
+            if one != other:
+                self._given.setdefault(one, other)
+                self._real.setdefault(other, one)
 
 
 def _letters(part: str) -> bool:

@@ -35,7 +35,6 @@ def test_both_protocols_carry_a_whole_run(running: Running, main_job: Mapping[st
         serving(Recording(OpenAI(), turns, SYSTEMS)) as other,
         apart(
             tmp_path,
-            M3_MODEL_ENDPOINT="inside",
             ANTHROPIC_API_KEY="key-one",
             ANTHROPIC_BASE_URL=one.url,
             OPENAI_API_KEY="key-two",
