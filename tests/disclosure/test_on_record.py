@@ -114,4 +114,3 @@ def test_no_picture_leaves() -> None:
     with pytest.raises(ToolBroken, match="picture"):
         refuse_pictures({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, picture]}]}, "x:y")
     refuse_pictures({"messages": [{"role": "user", "content": "image"}]}, "x:y")
-
