@@ -111,8 +111,10 @@ class Guard:
         text: list[str] = []
         real = made = ""
         for one in found:
-            shown = one.text if one.shown else self._replaced(one)
-            self.counts[one.kind] += not one.shown
+            shown = one.text
+            if not one.shown:
+                shown = self._replaced(one)
+                self.counts[one.kind] += 1
             text.append(shown)
             if one.kind == "gap" and not _COMPOUND.fullmatch(one.text):
                 self._learn(real, made)

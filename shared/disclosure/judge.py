@@ -116,8 +116,8 @@ class Judge:
             return
         ours = sum(found[at].supported or self._follows(found, at, self._written) for at in own)
         if ours < _LIKELY * len(own):
+            self.hidden["prose"] += len(run)
             for at in run:
-                self.hidden["prose"] += found[at].shown
                 found[at].shown = False
 
 

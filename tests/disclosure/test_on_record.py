@@ -4,8 +4,11 @@ import asyncio
 import hashlib
 import json
 
+import httpx
 import pytest
+from typer.testing import CliRunner
 
+from services.command import cli
 from shared.agent.loop import run_agent
 from shared.agent.role import Role
 from shared.agent.service import AgentService
@@ -17,6 +20,8 @@ from shared.disclosure.requests import refuse_pictures
 from shared.errors import ToolBroken, UserError
 from shared.service import Context
 from shared.settings import Settings
+from tests.gateway.conftest import data_root, http  # noqa: F401
+from tests.gateway.test_report_gathered import door  # noqa: F401
 from tests.models.at_work import ANSWER, Runner, core_for, desk_for, endpoint_of
 from tests.models.conftest import protocol, role  # noqa: F401
 from tests.models.protocols import Protocol
@@ -28,6 +33,8 @@ NAME = "Quackenbush_1957.txt"
 async def test_each_request_is_on_record_and_can_be_made_again(
     bus: Bus,
     bus_settings: Settings,
+    http: httpx.AsyncClient,  # noqa: F811
+    door: None,  # noqa: F811
     role: Role,  # noqa: F811
     protocol: Protocol,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -64,6 +71,14 @@ async def test_each_request_is_on_record_and_can_be_made_again(
     assert spoke == {"paths": [NAME]}, "what the model said itself it is told as it said it"
     with pytest.raises(UserError, match="cannot be made again"):
         text_of_turn(told[1].model_copy(update={"sha256": "0" * 64}), entries)
+    listed = (await http.get(f"/runs/{run_id}/disclosure")).json()
+    assert [(one["turn"], one["sha256"]) for one in listed] == [(one.turn, one.sha256) for one in told]
+    assert (await http.get(f"/runs/{run_id}/disclosure/2")).json() == text
+    assert (await http.get(f"/runs/{run_id}/disclosure/3")).status_code == 404
+    shown = await asyncio.to_thread(CliRunner().invoke, cli.app, ["disclosure", run_id])
+    assert shown.exit_code == 0 and all(one.sha256[:8] in shown.output for one in told), shown.output
+    printed = await asyncio.to_thread(CliRunner().invoke, cli.app, ["disclosure", run_id, "--text", "2"])
+    assert printed.output == text + "\n"
 
 
 async def test_what_the_model_knows_by_surrogates_is_real_in_calls_and_transcript(
