@@ -19,6 +19,7 @@ from m3bench.cards import paths
 from services.data_engineer.role import ROLE
 from services.gateway.client import Gateway
 from shared.agent.brief import make_brief
+from shared.agent.prompt import opening
 from shared.bus import Bus
 from shared.contracts.cards import parse_card
 from shared.contracts.data import DatasetLocked
@@ -30,6 +31,7 @@ from shared.embedded.home import Home
 from shared.embedded.system import down, up
 from shared.models.anthropic import AnthropicCore
 from shared.models.catalogue import Listing, Model, read_catalogue
+from shared.models.dialogue import exchanges
 from shared.settings import Settings
 
 ASKED = {
@@ -86,7 +88,7 @@ def tokens(gateway: Gateway, settings: Settings, request: str) -> int:
     entries, total = asyncio.run(transcript(settings, run_id)), 0
     for number, entry in enumerate(entries):
         if isinstance(entry, Turn):
-            total += len(json.dumps(core.body(ROLE, brief, entries[:number]))) // 4
+            total += len(json.dumps(core.body(ROLE, opening(brief), exchanges(entries[:number])))) // 4
             total += len(entry.model_dump_json(include={"text", "calls"})) // 4
     return total
 

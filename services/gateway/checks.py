@@ -3,7 +3,6 @@
 import difflib
 import json
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -84,11 +83,6 @@ async def core(spec: str, budget: Budget, models_file: Path | None) -> str:
 async def _model(core: EndpointCore, budget: Budget) -> None:
     listing = core.listing
     listing.key()
-    if os.environ.get("M3_MODEL_ENDPOINT") != "inside":
-        raise UserError(
-            f"The core {core.name} would be told file names, tables and errors as they are. If its endpoint may have "
-            "them, set M3_MODEL_ENDPOINT=inside in the environment of `m3builder up`; or use the core `playbook`."
-        )
     if budget.usd is not None and not listing.priced:
         raise UserError(
             f"The price of {core.name} is not known, so a budget in USD cannot be kept: put the price into the file "

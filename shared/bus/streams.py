@@ -40,7 +40,7 @@ def turn_subject(run_id: str, role: str) -> str:
 
 def disclosed_subject(run_id: str, role: str) -> str:
     """In LOG: what left for language models outside of the hospital."""
-    return f"log.{run_id}.disclosed-{role}"
+    return f"log.{run_id}.disclosed.{role}"
 
 
 def results_bucket(asker: str) -> str:

@@ -1,0 +1,29 @@
+"""What a language model outside of the hospital is told (`Endpoint.inside` of the catalogue says which are inside).
+
+Nothing passes because nobody knew it for a name: a word passes where it is known to say nothing of a person, and all
+else becomes a surrogate of the same form, which the model's calls are freed of before they are recorded and made. So
+no index of the data is needed, and what nobody looked at is hidden, too. Why a word may pass (`judge`):
+
+- It is ours. Identifiers of our programs, names of Python and of files, and terms of radiology pass anywhere. A
+  common word passes beside a word that follows it in a text of ours as well: `image files`, not `grace young`.
+- It is schema (`public`): headers, arrays, classes and splits that the profile found, where five files have the
+  value, no header or form speaks of people, and patients are told apart by something else. So a value counts by where
+  it stands.
+- The endpoint said it itself: its own variables come back to it. What it knows by surrogate is kept with the turn
+  (`Turn.hidden`), so that it is told what it said as it said it, and a dialogue's beginning stays as it was.
+- A number passes where it stands by itself with four digits at most, two in quotation marks; any in what programs of
+  ours measured for the brief. Numbers in names, ids and longer ones are replaced by as many digits, dates move by as
+  many days.
+- Against all of that: a sentence that is not ours is hidden whole (reports), and a capitalised word beside a hidden
+  one (`Mark Quackenbush`) is, whatever else it means. Splits of names over paths, case and escapes change nothing.
+
+Behind the lock there are no raw data. What trainings print is told as it is but for what was hidden before, dates and
+UIDs; where reports are the targets, as above. Where a card is read, common words pass in lower case by themselves.
+
+Limits. What hides in words or numbers that pass cannot be seen: a script that a hostile model writes can spell a name
+in counts. Years and ages by themselves pass, as do names that are terms (`case`, `field`) in lower case or alone. Of
+a class that five files have the name passes, were it a person's. Pictures are refused as a whole where the operator
+does not allow them (`Endpoint.pixels`); what a picture shows nobody judges. Surrogates are made with a secret of the
+run, which never leaves (`bus.secret`); what left is on record by hash and counts, and made again from the transcript
+(`again`).
+"""

@@ -16,9 +16,10 @@ def text_of_turn(one: Disclosed, entries: list[Turn | Observation]) -> str:
     if start is not None:
         opened = before[start]
         assert isinstance(opened, Observation) and opened.event
-        text = Outgoing(Brief.model_validate(opened.event), before[start:], one.core, one.blind).text
-        if hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() == one.sha256:
-            return text
+        outgoing = Outgoing(Brief.model_validate(opened.event), one.core, one.blind)
+        outgoing.follow(before[start:])
+        if hashlib.sha256(outgoing.text.encode("utf-8", "replace")).hexdigest() == one.sha256:
+            return outgoing.text
     raise UserError(
         f"what left with turn {one.turn} of {one.role} cannot be made again from the transcript: another version of "
         f"this software sent it. On record is its SHA-256, {one.sha256}"

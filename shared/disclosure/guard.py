@@ -76,6 +76,9 @@ class Guard:
             return whole(one, start)
 
         def whole(one: str, start: int) -> str:
+            if (core := one.strip("-_")) != one and not self._knows(one):
+                before, after = one[: one.find(core)], one[one.find(core) + len(core) :]
+                return before + (whole(core, start + len(before)) if core else "") + after
             if (real := self._real.get(one)) and (not one.isdecimal() or _is_name(text, start, start + len(one))):
                 return told(real)
             parts = re.split(r"([_-])", one)
@@ -83,7 +86,7 @@ class Guard:
             if not any(reals):
                 return one
             return "".join(
-                told(real) if real else told(self._real[part]) if part.isdecimal() and part in self._real else part
+                told(real) if real else told(self._real[part]) if _is_code(part) and part in self._real else part
                 for part, real in zip(parts, reals, strict=True)
             )
 
@@ -108,8 +111,10 @@ class Guard:
         text: list[str] = []
         real = made = ""
         for one in found:
-            shown = one.text if one.shown else self._replaced(one)
-            self.counts[one.kind] += not one.shown
+            shown = one.text
+            if not one.shown:
+                shown = self._replaced(one)
+                self.counts[one.kind] += 1
             text.append(shown)
             if one.kind == "gap" and not _COMPOUND.fullmatch(one.text):
                 self._learn(real, made)
@@ -129,17 +134,23 @@ class Guard:
         return self._given.get(real, real)
 
     def _learn(self, real: str, made: str) -> None:
-        if real != made:
-            self._given.setdefault(real, made)
-            self._real.setdefault(made, real)
+        for one, other in ((real, made), (real.strip("-_"), made.strip("-_"))):
+            if one != other:
+                self._given.setdefault(one, other)
+                self._real.setdefault(other, one)
 
 
 def _letters(part: str) -> bool:
     return any(sign.isalpha() for sign in part)
 
 
+def _is_code(part: str) -> bool:
+    """Digits that nobody counts with."""
+    return part.isdecimal() and (len(part) > 2 or part[0] == "0")
+
+
 def _is_name(text: str, start: int, end: int) -> bool:
-    """Whether digits are a name there: many, part of a path, in quotation marks, with an ending, or all that there is."""
+    """Whether digits are a name there: many, part of a path, in quotation marks, with an ending, all that there is."""
     before, after = text[start - 1 : start], text[end : end + 1]
     ending = after == "." and text[end + 1 : end + 2].isalpha()
     return end - start > 4 or not before + after or before in ("/", '"', "'") or after in ("/", '"', "'") or ending

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
+from string import ascii_letters
 
 from shared.disclosure.known import CAMEL, WORD, known, medical, pairs
 from shared.disclosure.pieces import LINK, Piece, beside, in_one
@@ -59,10 +60,10 @@ class Judge:
     def _passes(self, word: str) -> bool:
         """Whether a word may stand anywhere, as it says nothing of a person."""
         low = word.lower()
-        if len(word) == 1 or _AXES.fullmatch(word) or word in self._common or low in self._said:
+        if word in ascii_letters or _AXES.fullmatch(word) or word in self._common or low in self._said:
             return True
-        if low in self._terms or word in self._words.exact or medical(word):
-            return True
+        if (word == low and low in self._terms) or word in self._words.exact or medical(word):
+            return True  # capitals are those of a name, unless we write it so
         parts = CAMEL.findall(word)
         return len(parts) > 1 and "".join(parts) == word and all(len(one) > 1 and self._passes(one) for one in parts)
 
@@ -115,8 +116,8 @@ class Judge:
             return
         ours = sum(found[at].supported or self._follows(found, at, self._written) for at in own)
         if ours < _LIKELY * len(own):
+            self.hidden["prose"] += len(run)
             for at in run:
-                self.hidden["prose"] += found[at].shown
                 found[at].shown = False
 
 

@@ -18,6 +18,8 @@ _ONE_AT_A_TIME = threading.Lock()
 """Python's parser does not bear two threads."""
 WORD = re.compile(r"[^\W\d_]+")
 CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_CAPITAL = re.compile("[A-Z][a-z]+")
+"""A class, or a person."""
 _SENTENCE = re.compile(r"[^\W\d_]+(?:[,.;:]? [^\W\d_]+)+")
 
 _RESULTS = ("shared/contracts", "shared/dataset", "shared/imaging", "services/tool_runner/probes",
@@ -81,9 +83,10 @@ def _known() -> Known:
     for place, path in _sources(exact):
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".py":
-            names, strings = _python(text)
-            exact[place] |= names
-            told += strings
+            names, strings, docstrings = _python(text)
+            capitals = {word for text in strings for word in WORD.findall(text) if not word.islower()}
+            exact[place] |= {name for name in names if not _CAPITAL.fullmatch(name)} | capitals
+            told += [*strings, *docstrings]
         if path.suffix != ".py" or place in _CODE:
             told.append(text)
     results = set().union(dir(builtins), keyword.kwlist, _FILES.split(), *(exact[place] for place in _RESULTS))
@@ -131,12 +134,15 @@ def _sources(places: Iterable[str]) -> Iterator[tuple[str, Path]]:
                 yield place, path
 
 
-def _python(text: str) -> tuple[set[str], list[str]]:
-    """Identifiers of a source, and its strings."""
+def _python(text: str) -> tuple[set[str], list[str], list[str]]:
+    """Identifiers of a source, its strings, and its docstrings."""
     names: set[str] = set()
     strings: list[str] = []
+    docstrings: list[str] = []
     for node in ast.walk(ast.parse(text)):
         match node:
+            case ast.Expr(value=ast.Constant(value=str(value))):
+                docstrings.append(value)
             case ast.Constant(value=str(value)):
                 strings.append(value)
                 # One word: a key, a format, a reason.
@@ -147,4 +153,5 @@ def _python(text: str) -> tuple[set[str], list[str]]:
                 names.update(name.split("."))
             case _:
                 pass
-    return names, strings
+    # Each docstring was met a second time, as a constant.
+    return names, [one for one in strings if one not in docstrings], docstrings

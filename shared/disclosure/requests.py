@@ -19,25 +19,34 @@ from shared.contracts.transcript import Call, Observation, Turn
 from shared.disclosure.guard import Guard
 from shared.disclosure.public import classes, public_words
 from shared.errors import ToolBroken
-from shared.models.dialogue import Asked, Exchange, exchanges
+from shared.models.dialogue import Asked, Exchange, exchanges, shown
 from shared.models.playbook import rounds
 
 
 class Outgoing:
-    """One request of a role: brief and dialogue without what may not leave. The same entries always give the same."""
+    """A role's work on an order as it leaves: brief and dialogue without what may not. The same entries always give the
+    same."""
 
-    def __init__(self, brief: Brief, segment: list[Turn | Observation], core: str, blind: str) -> None:
+    def __init__(self, brief: Brief, core: str, blind: str = "") -> None:
         if not brief.secret:
             raise ToolBroken(f"{core} is outside of the hospital, and the run has no secret to make surrogates with")
-        self._brief, self._core, self._blind = brief, core, blind
-        self._turn = segment[-1].number + 1
-        sees = _sees_raw(brief)
+        self.brief, self._core, self._blind = brief, core, blind
+        self._turn = 0
+        self._sees = sees = _sees_raw(brief)
         self.guard = Guard(brief.secret, _public(brief), _written(brief), raw=sees, card=brief.role == "task_manager")
         self.first = self.guard.hide(opening(brief), measured=True)
-        self.rest = [
-            self._exchange(one, turn, sees)
-            for one, (turn, _) in zip(exchanges(segment, blind), rounds(segment), strict=True)
-        ]
+        self._all: list[Exchange] = []
+
+    def follow(self, segment: list[Turn | Observation]) -> None:
+        """Add what was said since; what was there before is as it was."""
+        self._turn, done = segment[-1].number + 1, len(self._all)
+        told = zip(exchanges(segment)[done:], rounds(segment)[done:], strict=True)
+        self._all += [self._exchange(one, turn) for one, (turn, _) in told]
+
+    @property
+    def rest(self) -> list[Exchange]:
+        """The dialogue after the first message."""
+        return shown(self._all, self._blind)
 
     @property
     def text(self) -> str:
@@ -49,7 +58,7 @@ class Outgoing:
         """What goes on record."""
         text = self.text.encode("utf-8", "replace")
         return Disclosed(
-            run_id=self._brief.run_id, role=self._brief.role, turn=self._turn, at=datetime.now(UTC), core=self._core,
+            run_id=self.brief.run_id, role=self.brief.role, turn=self._turn, at=datetime.now(UTC), core=self._core,
             sha256=hashlib.sha256(text).hexdigest(), size=len(text), hidden=dict(sorted(self.guard.counts.items())),
             surrogates=self.guard.surrogates, blind=self._blind,
             pictures=sum(len(asked.pictures) for one in self.rest for asked in one.asked),
@@ -67,7 +76,7 @@ class Outgoing:
         calls = tuple(call.model_copy(update={"arguments": _through(call.arguments, back)}) for call in decision.calls)
         return replace(decision, text=back(decision.text), calls=calls, hidden=tuple(sorted(hidden)))
 
-    def _exchange(self, one: Exchange, turn: Turn, sees: bool) -> Exchange:
+    def _exchange(self, one: Exchange, turn: Turn) -> Exchange:
         def say(text: str) -> str:
             # What another core said, this endpoint does not know yet.
             return self.guard.said(text, turn.hidden) if turn.core == self._core else self.guard.hide(text)
@@ -77,10 +86,10 @@ class Outgoing:
             asked.call.model_copy(update={"arguments": _through(asked.call.arguments, say)}) for asked in one.asked
         ]
         asked = tuple(
-            replace(asked, call=call, answer=self.guard.hide(asked.answer, sees), pictures=self._pictures(asked))
+            replace(asked, call=call, answer=self.guard.hide(asked.answer, self._sees), pictures=self._pictures(asked))
             for asked, call in zip(one.asked, calls, strict=True)
         )
-        return replace(one, text=text, asked=asked, remarks=self.guard.hide(one.remarks, sees))
+        return replace(one, text=text, asked=asked, remarks=self.guard.hide(one.remarks, self._sees))
 
     def _pictures(self, asked: Asked) -> tuple[Picture, ...]:
         return tuple(one.model_copy(update={"name": self.guard.hide(one.name)}) for one in asked.pictures)

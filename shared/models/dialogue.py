@@ -57,11 +57,8 @@ class Exchange:
     """Of the turn."""
 
 
-def exchanges(segment: list[Turn | Observation], blind: str = "") -> list[Exchange]:
-    """The segment after its opening. The same entries always give the same exchanges, so that prefixes stay cached.
-
-    `blind`: why the model is shown no pictures, if it is not.
-    """
+def exchanges(segment: list[Turn | Observation]) -> list[Exchange]:
+    """The segment after its opening. The same entries always give the same exchanges, so that prefixes stay cached."""
     taken: set[str] = set()
     found = []
     for place, (turn, observation) in enumerate(rounds(segment), 1):
@@ -73,11 +70,8 @@ def exchanges(segment: list[Turn | Observation], blind: str = "") -> list[Exchan
             call_id = own or f"call_{place}_{position}"
             taken.add(call_id)
             result = results.get(f"{turn.run_id}-{turn.role}-{turn.number}-{position}")
-            pictures = result.pictures if result else ()
-            answer = _answer(call, result)
-            if pictures and blind:
-                answer, pictures = f"{answer}\n(You are not shown it: {blind}.)", ()
-            asked.append(Asked(call_id, call, answer, ok=result is not None and result.ok, pictures=pictures))
+            pictures, ok = (result.pictures, result.ok) if result else ((), False)
+            asked.append(Asked(call_id, call, _answer(call, result), ok, pictures))
         remarks = "\n\n".join(part for part in (turn.remark, _remarks(observation)) if part)
         if not asked and not remarks:
             remarks = "Go on with a tool, or end with a submission."
@@ -85,23 +79,24 @@ def exchanges(segment: list[Turn | Observation], blind: str = "") -> list[Exchan
         found.append(
             Exchange(text=text.strip(), asked=tuple(asked), remarks=remarks, kept=turn.kept, number=turn.number)
         )
-    return _without_old_pictures(found)
+    return found
 
 
-def _without_old_pictures(rest: list[Exchange]) -> list[Exchange]:
-    """A line in place of what was shown long ago. They go for several turns at once, so that most turns send the same
-    beginning as the one before."""
-    past = max(0, len(rest) // SHOWN - 1) * SHOWN
-    return [replace(one, asked=tuple(_hidden(each, one.number) for each in one.asked)) for one in rest[:past]] + rest[
-        past:
-    ]
+def shown(rest: list[Exchange], blind: str) -> list[Exchange]:
+    """With a line in place of the pictures that the model is not shown: of all where `blind` says why, else of those of
+    long ago. These go for several turns at once, so that most turns send the same beginning as the one before."""
+    past = len(rest) if blind else max(0, len(rest) // SHOWN - 1) * SHOWN
+    return [
+        replace(one, asked=tuple(_unseen(each, one.number, blind) for each in one.asked)) for one in rest[:past]
+    ] + (rest[past:])
 
 
-def _hidden(asked: Asked, turn: int) -> Asked:
+def _unseen(asked: Asked, turn: int, blind: str) -> Asked:
     if not asked.pictures:
         return asked
-    told = f"{asked.answer}\n(The picture was shown at turn {turn}; view_image shows it again.)"
-    return replace(asked, answer=told, pictures=())
+    ago = f"The picture was shown at turn {turn}; view_image shows it again."
+    why = f"You are not shown it: {blind}." if blind else ago
+    return replace(asked, answer=f"{asked.answer}\n({why})", pictures=())
 
 
 def read_arguments(raw: str) -> dict[str, JsonValue]:

@@ -21,7 +21,7 @@ from shared.contracts.transcript import Observation, Turn
 from shared.disclosure.requests import Outgoing, refuse_pictures
 from shared.errors import EndpointAway, M3Error, ToolBroken, UserError
 from shared.models.catalogue import Listing
-from shared.models.dialogue import Exchange, exchanges, fitted
+from shared.models.dialogue import Exchange, exchanges, fitted, shown
 
 MAX_RETRIES = 4
 """Of one request, with the SDK's growing, jittered delays or those that the endpoint names, up to two minutes each."""
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class EndpointCore(ABC):
-    """A model behind an endpoint. Keeps nothing between turns: client and connection live as long as one request."""
+    """A model behind an endpoint. Client and connection live as long as one request."""
 
     sdk: ClassVar[tuple[str, str, str]]
     """Its module, the client's class and the root of its errors."""
@@ -56,6 +56,8 @@ class EndpointCore(ABC):
         self.max_output = min(listing.model.output, MAX_OUTPUT)
         self.on_record: Callable[[Disclosed], Awaitable[None]] = _unrecorded
         """Is told of each request to an endpoint outside of the hospital before it is made."""
+        self._outgoing: Outgoing | None = None
+        """Of the last request: the next one begins with it. A new core makes the same again."""
         self._max_retries = max_retries
         self._timeout = timeout
         self._patience = patience
@@ -64,16 +66,22 @@ class EndpointCore(ABC):
         """Raises UserError for key, account or model name; EndpointAway while the endpoint cannot be worked with;
         ToolBroken for a request that it will not have."""
         if self.listing.endpoint.inside:
-            request = self.body(role, brief, opening(brief), exchanges(segment, self.listing.blind))
+            request = self.body(role, brief, opening(brief), shown(exchanges(segment), self.listing.blind))
             with telemetry.chat_span(role.name, brief.run_id, self.name):
                 return await self.ask(request)
-        outgoing = await asyncio.to_thread(Outgoing, brief, segment, self.name, self.listing.blind)
+        outgoing = self._outgoing = await asyncio.to_thread(self._left, brief, segment)
         request = self.body(role, brief, outgoing.first, outgoing.rest)
         if not self.listing.endpoint.pixels:
             refuse_pictures(request, self.name)
         await self.on_record(outgoing.disclosed())
         with telemetry.chat_span(role.name, brief.run_id, self.name):
             return outgoing.restored(await self.ask(request))
+
+    def _left(self, brief: Brief, segment: list[Turn | Observation]) -> Outgoing:
+        kept = self._outgoing
+        found = kept if kept and kept.brief == brief else Outgoing(brief, self.name, self.listing.blind)
+        found.follow(segment)
+        return found
 
     def body(self, role: Role, brief: Brief, first: str, rest: list[Exchange]) -> dict[str, Any]:
         """The request for a role's next turn: its first message, and what was said since."""

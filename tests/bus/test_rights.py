@@ -26,6 +26,7 @@ from shared.bus.streams import (
     turns_stream,
 )
 from shared.contracts.base import AGENTS, SERVICES, AgentName, Event, Service, new_run_id
+from shared.contracts.disclosure import Disclosed
 from shared.contracts.erasure import Tombstone
 from shared.contracts.events import AnyEvent
 from shared.contracts.flow import ASKS, GOES_ON, SAYS
@@ -127,6 +128,12 @@ async def test_an_agent_works_with_its_own_rights(connect: Connect, role: AgentN
     note = Observation(run_id=run_id, role=role, number=1, event_id="e", event={})
     assert await agent.append_entry(note, 0)
     assert (await gateway.entries(run_id, role))[0] == [note]
+    told = Disclosed(run_id=run_id, role=role, turn=1, at=datetime.now(UTC), core="a:b", sha256="0", size=1)
+    await agent.put_disclosed(told)
+    assert await gateway.disclosed(run_id) == [told]
+    with pytest.raises(PermissionDenied):
+        await agent.put_disclosed(told.model_copy(update={"role": AGENTS[AGENTS.index(role) - 1]}))
+    assert await agent.secret(run_id) == await (await connect(LATER[0])).secret(run_id)
     failed = RoleFailed.make(run_id=run_id, sender=role, cause="x", end="crashed", reason="x")
     heard: list[Event] = []
 

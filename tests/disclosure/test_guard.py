@@ -29,7 +29,7 @@ SECRET = {
     "a date": "born 1957-02-03, 03.02.1957 or 19570203",
     "a number": "MRN 7788123, \"48213\", '0176-5551234'",
     "a UID": "1.2.826.0.1.3680043.8.498.424242",
-    "a traceback": "KeyError: 'Zebulon'\nFileNotFoundError: [Errno 2] No such file or directory: '/data/Quackenbush.csv'",
+    "a traceback": "KeyError: 'Zebulon'\nFileNotFoundError: [Errno 2] No such file or directory: '/data/Quackenbush.x'",
     "a report": "The beekeeper fell from a ladder. The lungs are clear. No pleural effusion is seen.",
     "a card": "contact: Dr. Ulysse Quackenbush, brueckner@klinik-quistorp.de",
     "behind a line's end": json.dumps("notes\nZebulon\nQuackenbush"),
@@ -80,7 +80,7 @@ def test_a_word_has_one_surrogate_in_a_run_and_another_in_another_run() -> None:
 def test_the_model_may_take_surrogates_apart_and_its_own_words_stay() -> None:
     guard = Guard(ONE)
     path = guard.hide("ct/quackenbush_0031_1957.nii.gz").removeprefix("ct/").removesuffix(".nii.gz")
-    name, number, year = path.split("_")
+    name, number, _ = path.split("_")
     said = f'for zqx in range(31): open(f"/data/ct/{name}_{number}.dcm"); print("{name.upper()}", 1957, "{path}")'
     real, hidden = guard.back(said)
     assert real == (

@@ -42,7 +42,6 @@ def test_both_protocols_carry_a_whole_run(running: Running, main_job: Mapping[st
         serving(Recording(OpenAI(), turns, SYSTEMS)) as other,
         apart(
             tmp_path,
-            M3_MODEL_ENDPOINT="inside",
             M3_OTLP_ENDPOINT=spans.endpoint,
             ANTHROPIC_API_KEY=KEYS[0],
             ANTHROPIC_BASE_URL=one.url,

@@ -57,10 +57,7 @@ async def test_a_model_without_key_names_the_variable(
         monkeypatch.delenv(f"{variable}_{name}", raising=False)
     text = problem(await http.post("/runs", json={"requirement": "x", "core": core}))
     assert f"{variable}_API_KEY" in text and "playbook" in text
-    # A key alone sends nothing out: the operator says that the endpoint may have what the tools tell.
     monkeypatch.setenv(f"{variable}_API_KEY", "key")
-    assert "M3_MODEL_ENDPOINT=inside" in problem(await http.post("/runs", json={"requirement": "x", "core": core}))
-    monkeypatch.setenv("M3_MODEL_ENDPOINT", "inside")
     with playing(protocol) as endpoint:
         monkeypatch.setenv(f"{variable}_BASE_URL", endpoint.url)
         for spec in (core, f"playbook,model_trainer={core}"):
@@ -88,7 +85,6 @@ async def test_a_model_that_is_not_there_starts_no_run(
     says: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("M3_MODEL_ENDPOINT", "inside")
     monkeypatch.setenv(f"{protocol.name.upper()}_API_KEY", "secret-key")
     body = {"requirement": "x", "core": f"playbook,task_manager={protocol.name}:m"}
     before = len(await bus.runs())

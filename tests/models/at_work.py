@@ -31,12 +31,12 @@ PRICE = Price(input=3, output=15, cached=0.3, written=3.75)
 
 
 def core_for(
-    protocol: Protocol, max_retries: int = 0, outside: bool = False, pixels: bool = False, **figures: Any
+    protocol: Protocol, max_retries: int = 0, inside: bool = True, pixels: bool = False, **figures: Any
 ) -> Core:
     kind = AnthropicCore if protocol.name == "anthropic" else OpenAICore
     model = Model(endpoint=protocol.name, model="a-model", **({"usd": (PRICE,)} | figures))
-    # What words go to one outside is the matter of tests/disclosure.
-    allowed = {"inside": not outside, "pixels": pixels}
+    # What words go to one outside is the matter of `tests/disclosure`.
+    allowed = {"inside": inside, "pixels": pixels}
     place = read_catalogue().endpoints[protocol.name].model_copy(update=allowed)
     return kind(Listing(protocol.name, place, model, known=True), max_retries, timeout=5, patience=0)
 

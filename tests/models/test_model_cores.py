@@ -222,8 +222,8 @@ async def test_a_submission_waits_for_the_calls_beside_it_wherever_they_stand(
     ("allowed", "says"),
     [
         ({"vision": True}, ""),
-        ({"vision": True, "outside": True, "pixels": True}, ""),
-        ({"vision": True, "outside": True}, "is outside"),
+        ({"vision": True, "inside": False, "pixels": True}, ""),
+        ({"vision": True, "inside": False}, "is outside"),
         ({"vision": False}, "reads no pictures"),
         ({}, "not known to read pictures"),
     ],

@@ -30,6 +30,7 @@ async def test_a_model_that_can_all(protocol: Protocol, monkeypatch: pytest.Monk
     verdicts = {what: one.verdict for what, one in found.items()}
     assert verdicts[f"{protocol.name}:m"] == verdicts["tools"] == verdicts["vision"] == "ok"
     assert verdicts["size"] == verdicts["price"] == "note", "it is not listed"
+    assert found["endpoint"].found.startswith("outside the hospital") and "no picture" in found["endpoint"].found
     assert "image" in str(endpoint.bodies[-1]["messages"])
 
 
