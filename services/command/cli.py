@@ -70,7 +70,9 @@ def run(
         ),
     ] = "playbook",
     seed: Annotated[int, typer.Option()] = 0,
-    train_seconds: Annotated[float | None, typer.Option(help="Wall seconds of tries and the last training, together.")] = None,
+    train_seconds: Annotated[
+        float | None, typer.Option(help="Wall seconds of tries and the last training, together.")
+    ] = None,
     dataset: Annotated[
         str | None, typer.Option(metavar="ID", help="The dataset to take; without it the Task Manager chooses.")
     ] = None,

@@ -150,7 +150,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             ranks.say(f"epoch {paced['epoch']:.0f}/{paced['epochs']:g} loss {before} {name} {shown}")
         self.best.consider(getattr(model, "module", model), value, loss, epoch=state.epoch, step=state.global_step)
         if 0 < self.wanted.patience <= self.best.waited:
-            control.should_training_stop = True
+            control.should_save = control.should_training_stop = True
 
     def tell(self, state: Any, **more: Any) -> dict[str, float]:
         """-> what is said of the pace."""
