@@ -171,14 +171,18 @@ class Jobs:
         if seed is None and (seed := await self.bus.workspace_head(spec.run_id, area)):
             await keep_seed(self.bus, spec.run_id, own, seed)
         scratch = self._scratch / f"{spec.job_id}-{os.getpid()}"
+        weights = state.jobs_done[tried.continues] if tried and tried.repackaged and tried.continues else None
         try:
-            if tried and tried.repackaged and tried.continues:
-                ref = state.jobs_done[tried.continues].outputs["package"]
-                await asyncio.to_thread(self.store.get_folder, ref, scratch)
+            if weights:
+                await asyncio.to_thread(self.store.get_folder, weights.outputs["package"], scratch)
                 mounted = replace(mounted, package=scratch)
             end = await self._in_workspace(spec, state, area, seed, mounted, cancel)
         finally:
             await asyncio.to_thread(remove_tree, scratch)
+        if weights and end["outcome"] == "ok":
+            # Nothing was measured anew.
+            end["metrics"] = {name: value for name, value in weights.metrics.items() if name not in ("tiers", "curve")}
+            end["own_code"] = tuple(dict.fromkeys((*weights.own_code, *end["own_code"])))
         return end | {"tried": tried}
 
     def _lend_cache(self, state: RunState, area: str) -> None:

@@ -164,6 +164,7 @@ async def test_what_is_wrong_with_tries_is_said_before_anything_is_queued(bench:
 PREDICT = """import json, pathlib, sys
 from PIL import Image
 *inputs, _, out = sys.argv[1:]
+pathlib.Path(out).mkdir(exist_ok=True)
 for number, name in enumerate(inputs):
     pixels = Image.open(name).convert('L').point(lambda value: value > 110)
     pixels.save(pathlib.Path(out, f'{number}.png'))
@@ -196,7 +197,7 @@ async def test_a_training_in_the_workspace_tells_what_changed_and_draws_its_wors
         drawn = await asyncio.to_thread(store.get_bytes, kept.files["worst/1.png"].ref)
         (tmp_path / "drawn.png").write_bytes(drawn)
         pixels = np.asarray(Image.open(tmp_path / "drawn.png").convert("RGB")).astype(int)
-        assert (pixels[..., 0] > pixels[..., 1] + 60).any(), "no mask is drawn"
+        assert (pixels[..., 0] > pixels[..., 1] + 60).mean() > 0.05, "the answer is not filled"
     finally:
         await bench.stop()
 
