@@ -74,9 +74,7 @@ def _line(number: int, done: JobFinished, value: float | None) -> str:
     metrics, tried = done.metrics, done.tried
     name = tried.name if tried else f"workspace ({done.job_id})"
     if done.outcome != "ok":
-        # The first line is the cause where it is known, the second the direction.
-        why = " ".join(line for line in done.summary.splitlines()[:2])[:_WHY]
-        return f"{number}. {name}: {done.outcome} after {done.seconds:.0f} s. {_change(done)}Why: {why}"
+        return f"{number}. {name}: {done.outcome} after {done.seconds:.0f} s. {_change(done)}Why: {_why(done)}"
     spread, epochs, seconds = (_number(metrics.get(key)) for key in ("spread", "epochs", "seconds"))
     said = "undefined" if value is None else f"{value:.3f}"
     parts = [said + (f" ± {spread:.3f}" if spread is not None else "")]
@@ -89,6 +87,15 @@ def _line(number: int, done: JobFinished, value: float | None) -> str:
     if isinstance(points, list) and points:
         parts.append("curve " + " ".join(f"{point:.2f}" for point in points if isinstance(point, int | float)))
     return f"{number}. {name}: {', '.join(parts)}. {_change(done)}".rstrip()
+
+
+def _why(done: JobFinished) -> str:
+    """Cause and direction where the runner knew them; else how its output begins and ends."""
+    first, *rest = [line.strip() for line in done.summary.splitlines() if line.strip()] or ["nothing was said"]
+    if not first.startswith("train ended"):
+        return " ".join([first, *rest[:1]])[:_WHY]
+    said = [line for line in rest if not line.startswith("Traceback")] or [first]
+    return " ... ".join(dict.fromkeys((said[0][:_WHY], said[-1][:_WHY])))
 
 
 def _change(done: JobFinished) -> str:
