@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from shared.agent.brief import Brief
 from shared.agent.role import Facts, Probe, Role
-from shared.agent.tries import seconds_left, table
+from shared.agent.tries import seconds_left, table, told_of
 from shared.contracts.flow import ASKS
 from shared.contracts.state import RunState
 from shared.contracts.tools import Repackage, StartTraining, ToolArgs, ToolCall, ToolResult, TryConfigs
@@ -156,7 +156,6 @@ class Desk:
         ended = [state.jobs_done[job] for job in self.waiting_for() if job in state.jobs_done]
         if not ended or len(ended) < len(self.waiting_for()):
             return False
-        told = [done.model_dump(mode="json") for done in ended]
         spent = sum((entry.spent for entry in self.segment if isinstance(entry, Turn)), state.spent)
         await self.record(
             Observation(
@@ -165,7 +164,7 @@ class Desk:
                 number=self.turns,
                 notes=(table(state, self.role.name, spent, self.brief.train_seconds, ended),),
                 event_id=ended[-1].event_id,
-                event=told[0] if len(told) == 1 and not ended[0].tried else {"jobs": list(told)},
+                event=told_of(ended),
             )
         )
         return True

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import JsonValue
+
 from shared.contracts.base import AgentName, Spent
 from shared.contracts.runs import Budget
 from shared.contracts.state import RunState
@@ -10,7 +12,7 @@ from shared.contracts.training import JobFinished
 
 ARCHITECT = 0.25
 """Of the run's `train_seconds`, what tries of the Module Architect may take."""
-_CHANGE, _WHY = 160, 200
+_CHANGE, _WHY, _SUMMARY, _LINES = 160, 200, 2000, 24
 
 
 def seconds_left(state: RunState, role: AgentName, train_seconds: float, but: str = "") -> float:
@@ -27,6 +29,19 @@ def seconds_left(state: RunState, role: AgentName, train_seconds: float, but: st
 def _charged(done: JobFinished) -> float:
     """Not how long the machine took to start."""
     return min(done.seconds, done.tried.seconds) if done.tried else 0.0
+
+
+def told_of(ended: Sequence[JobFinished]) -> dict[str, JsonValue]:
+    """The event that tells the ends of jobs: that of one in the workspace as it is, of tries what decides; the rest of
+    these stands in the table."""
+    if len(ended) == 1 and not ended[0].tried:
+        return ended[0].model_dump(mode="json")
+    wanted = {"job_id": True, "outcome": True, "summary": True, "tried": True}
+    jobs = [done.model_dump(mode="json", include=wanted) for done in ended]
+    for job, done in zip(jobs, ended, strict=True):
+        job["summary"] = job["summary"][:_SUMMARY]
+        job["metrics"] = {name: done.metrics.get(name) for name in ("metric", "metric_name")}
+    return {"jobs": list(jobs)}
 
 
 def figure(job: Mapping[str, Any]) -> float | None:
@@ -47,11 +62,13 @@ def table(
         key=lambda done: (done.outcome != "ok", 1e9 if (found := figures[done.job_id]) is None else -found),
     )
     lines = [_line(number, done, figures[done.job_id]) for number, done in enumerate(best_first, 1)]
+    if len(lines) > _LINES:
+        lines[_LINES:] = [f"... {len(lines) - _LINES} more"]
     named = next((str(name) for done in state.trainings if (name := done.metrics.get("metric_name"))), "metric")
     head = f"Trainings of this run, best first (validation {named}):"
     best = best_first[0] if best_first else None
     if best and best in ended and best.tried and best.outcome == "ok":
-        lines.append(f"{best.tried.name} tells:\n{best.summary}")
+        lines.append(f"{best.tried.name} tells:\n{best.summary[:_SUMMARY]}")
     return "\n".join([head, *lines, left_of(state.budget, spent, state, role, train_seconds)])
 
 
