@@ -13,38 +13,23 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from services.tool_runner import telling
-from services.tool_runner.bounds import job_limits, read_json
-from services.tool_runner.forks import changed, fork_area, keep_seed, read_note, seed_of
+from services.tool_runner.bounds import job_limits
 from services.tool_runner.intake import intake
 from services.tool_runner.intake_batch import Batch, decode_batch
 from services.tool_runner.intake_sandbox import Cancelled, IntakeSandbox
 from services.tool_runner.mounts import Mounted, Mounts, code_mounts
-from services.tool_runner.own_code import own_code
 from services.tool_runner.predictions import collect
 from services.tool_runner.sandbox import Finished, Level, Mount, find_gpus, remove_tree, run
-from services.tool_runner.seeds import area_for, seed_for
-from services.tool_runner.training import (
-    bad_samples,
-    evidence,
-    follow,
-    known_failure,
-    last_words,
-    progress_lines,
-    remove_results,
-    save_now_and_then,
-    size_of,
-)
+from services.tool_runner.train_job import TrainJob
+from services.tool_runner.training import last_words
 from services.tool_runner.views import forget_times, materialise_cases
 from services.tool_runner.workspaces import Workspaces
-from services.tool_runner.worst import Worst
 from shared import telemetry
 from shared.contracts.base import Ref
 from shared.contracts.data import Altered, CaseList
@@ -58,8 +43,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PROGRESS = 1 << 21
-"""Bytes of progress that a curve is made of."""
 MAX_ATTEMPTS = 20
 """Runners that may die of one job before it counts as lost."""
 
@@ -83,10 +66,10 @@ class Jobs:
         self._attempts: dict[str, int] = {}
         """Of the jobs that are here: a repetition within this process is the same attempt."""
         # Of a runner that was killed; its jobs start afresh.
-        remove_tree(self._scratch)
+        remove_tree(self.scratch)
 
     @property
-    def _scratch(self) -> Path:
+    def scratch(self) -> Path:
         return self.context.settings.home / "runner" / "jobs"
 
     async def on_job(self, spec: JobSpec, deliveries: int) -> None:
@@ -160,130 +143,8 @@ class Jobs:
                 cancel.set()
                 return
 
-    async def _when_ending(self, cancel: asyncio.Event) -> None:
-        await self.context.stop.wait()
-        cancel.set()
-
-    # train ------------------------------------------------------------------------------------------------------
-
     async def _train(self, spec: JobSpec, state: RunState, cancel: asyncio.Event) -> dict[str, Any]:
-        mounted = await self.mounts.for_role(spec.asked_by, state)
-        area = area_for("model_trainer", state)
-        own = fork_area(area, spec.job_id)
-        seed = await seed_of(self.bus, spec.run_id, own)
-        tried = None
-        if spec.forked:
-            if seed is None:
-                return {"outcome": "failed", "summary": "it was prepared for an earlier split of the data; try again"}
-            area, tried = own, await read_note(self.store, seed)
-        fill = partial(self._copy, seed) if tried and seed else seed_for(area, state, self.context, mounted)
-        await self.workspaces.open(spec.run_id, area, fill)
-        if spec.forked:
-            await asyncio.to_thread(self._lend_cache, state, area)
-        if seed is None and (seed := await self.bus.workspace_head(spec.run_id, area)):
-            await keep_seed(self.bus, spec.run_id, own, seed)
-        scratch = self._scratch / f"{spec.job_id}-{os.getpid()}"
-        try:
-            if tried and tried.repackaged and tried.continues:
-                ref = state.jobs_done[tried.continues].outputs["package"]
-                await asyncio.to_thread(self.store.get_folder, ref, scratch)
-                mounted = replace(mounted, package=scratch)
-            end = await self._in_workspace(spec, state, area, seed, mounted, cancel)
-        finally:
-            await asyncio.to_thread(remove_tree, scratch)
-        return end | {"tried": tried}
-
-    def _lend_cache(self, state: RunState, area: str) -> None:
-        """Of the newest training that this runner has one of."""
-        shared = area_for("model_trainer", state)
-        ended = [fork_area(shared, done.job_id) if done.tried else shared for done in reversed(state.trainings)]
-        any(self.workspaces.lend_cache(state.run_id, area, lender) for lender in ended)
-
-    async def _copy(self, seed: Ref, folder: Path) -> None:
-        await asyncio.to_thread(self.store.get_folder, seed, folder)
-
-    async def _in_workspace(
-        self, spec: JobSpec, state: RunState, area: str, seed: Ref | None, mounted: Mounted, cancel: asyncio.Event
-    ) -> dict[str, Any]:
-        async with self.workspaces.writing(spec.run_id, area) as workspace:
-            await asyncio.to_thread(remove_results, workspace)
-            since = size_of(workspace / "progress.jsonl")
-            follower = asyncio.create_task(follow(self.bus, spec, workspace / "progress.jsonl"))
-            over = asyncio.Event()
-            saver = asyncio.create_task(save_now_and_then(self.workspaces, spec.run_id, area, over))
-            ending = asyncio.create_task(self._when_ending(cancel))
-            try:
-                done = await self._sandbox(
-                    list(spec.command),
-                    spec,
-                    workspace,
-                    mounted,
-                    cancel,
-                    env={"M3_TRAIN_SECONDS": f"{spec.seconds:.0f}"},
-                )
-            finally:
-                follower.cancel()
-                ending.cancel()
-                over.set()
-                await saver
-            if self.context.stop.is_set() and done.outcome == "cancelled":
-                await self.workspaces.save(spec.run_id, area)
-                raise HandedBack("its checkpoint is stored")
-            while True:
-                try:
-                    end = await self._trained(done, spec, state, area, workspace, since, mounted)
-                    heads = [head for head in (seed, await self.bus.workspace_head(spec.run_id, area)) if head]
-                    states = [await asyncio.to_thread(self.store.get_manifest, head) for head in heads]
-                    own = await asyncio.to_thread(own_code, states, spec.command)
-                    return end | {"own_code": own, "shelf": mounted.shelf}
-                except Unavailable as error:
-                    # Hours of training are not repeated because a server is away for some minutes.
-                    log.warning("what was trained waits to be stored: %s", error)
-                    await asyncio.sleep(5)
-
-    async def _trained(
-        self, done: Finished, spec: JobSpec, state: RunState, area: str, workspace: Path, since: int, mounted: Mounted
-    ) -> dict[str, Any]:
-        """`since` is the size of progress.jsonl when the training began."""
-        end = await self._outcome(done, spec)
-        metrics, told, problems = [
-            await asyncio.to_thread(read_json, workspace, f"{name}.json") for name in ("metrics", "tiers", "problems")
-        ]
-        if done.outcome == "ok" and not spec.forked:
-            drawn = Worst(self.context, self.level, spec, self.store, workspace, mounted)
-            end["summary"] += await drawn.pictures(state, metrics.get("cases"))
-        await self.workspaces.save(spec.run_id, area)
-        tiers = evidence(told)
-        lines = await asyncio.to_thread(progress_lines, workspace / "progress.jsonl", since, PROGRESS)
-        curve = telling.curve(lines)
-        kept = {name: value for name, value in metrics.items() if name not in telling.TOLD_IN_WORDS}
-        end["metrics"] = kept | ({"tiers": tiers} if tiers else {}) | ({"curve": curve} if curve else {})
-        end["bad_samples"] = bad_samples(problems)
-        known = await asyncio.to_thread(known_failure, done, lines, metrics)
-        if done.outcome == "ok":
-            package = workspace / "package"
-            if package.is_symlink() or not (package / "predict.py").is_file():
-                return end | {
-                    "outcome": "failed",
-                    "summary": f"training ended without writing package/predict.py\n{end['summary']}\n"
-                    + await asyncio.to_thread(last_words, done),
-                }
-            ref = await asyncio.to_thread(self.store.put_folder, "packages", package, ())
-            end["outputs"] = {"package": ref}
-            since_last = "" if spec.forked else await self._changed(spec, state, area)
-            if metrics:
-                end["summary"] += "\n" + telling.in_words(metrics, curve, since_last)
-        # First what it is and what to do about it, then what was said.
-        return end | {"summary": f"{known}\n{end['summary']}"} if known else end
-
-    async def _changed(self, spec: JobSpec, state: RunState, area: str) -> str:
-        """What this training differs by from the last one that ended."""
-        before = [done.job_id for done in state.trainings if not (done.tried and done.tried.repackaged)]
-        seeds = [await seed_of(self.bus, spec.run_id, fork_area(area, job)) for job in (*before[-1:], spec.job_id)]
-        if len(seeds) < 2 or not all(seeds):
-            return ""
-        states = [await asyncio.to_thread(self.store.get_manifest, seed) for seed in seeds if seed]
-        return await asyncio.to_thread(changed, self.store, *states) or "nothing"
+        return await TrainJob(self, spec, state, cancel).run()
 
     # predict ----------------------------------------------------------------------------------------------------
 
@@ -306,11 +167,11 @@ class Jobs:
             entry = "/package/predict.py" if on_bwrap else str(package / "predict.py")
             listing = out / "inputs.txt"
             listing.write_text("\n".join(inputs))
-            done = await self._sandbox(
+            done = await self.sandbox(
                 ["python", "-I", entry, *inputs, "--output", "result"],
                 spec, out, Mounted(data=cases), cancel, extra=[Mount(source=package, target="/package")], ours=False,
             )  # fmt: skip
-            end = await self._outcome(done, spec)
+            end = await self.outcome(done, spec)
             task = state.planned.plan.task if state.planned else "diagnosis"
             log = self._log(spec.run_id, spec.job_id).with_suffix(".answers.log")
             result = await collect(
@@ -332,7 +193,7 @@ class Jobs:
         for name in how:
             (cases / name).rename(folder / name)
         argv = ["python", "-P", "-m", "shared.dataset.intake.altered", json.dumps(how)]
-        done = await self._sandbox(argv, spec, folder, Mounted(), cancel)
+        done = await self.sandbox(argv, spec, folder, Mounted(), cancel)
         if done.outcome != "ok":
             raise ToolBroken(f"no control cases could be made: {await asyncio.to_thread(last_words, done)}")
         for name in how:
@@ -376,7 +237,7 @@ class Jobs:
     def _intake_sandbox(self, run_id: str, name: str, cancel: asyncio.Event) -> IntakeSandbox:
         settings = self.context.settings
         return IntakeSandbox(
-            home=settings.home, scratch=self._scratch / f"{name}-{os.getpid()}", log=self._log(run_id, name),
+            home=settings.home, scratch=self.scratch / f"{name}-{os.getpid()}", log=self._log(run_id, name),
             level=self.level, workers=settings.sandbox_cpu_threads, memory_mb=settings.sandbox_memory_mb, cancel=cancel,
         )  # fmt: skip
 
@@ -385,7 +246,7 @@ class Jobs:
     async def _bytes(self, ref: Ref) -> bytes:
         return await asyncio.to_thread(self.store.get_bytes, ref)
 
-    async def _sandbox(
+    async def sandbox(
         self,
         argv: list[str],
         spec: JobSpec,
@@ -419,7 +280,7 @@ class Jobs:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    async def _outcome(self, done: Finished, spec: JobSpec) -> dict[str, Any]:
+    async def outcome(self, done: Finished, spec: JobSpec) -> dict[str, Any]:
         ref = await asyncio.to_thread(self.store.put_file, "work", done.log, "text/plain")
         summary = f"{spec.kind} ended {done.outcome}, exit code {done.exit_code}, {done.seconds:.0f} s, {done.level}"
         if done.outcome != "ok":

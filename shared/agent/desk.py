@@ -14,7 +14,7 @@ from shared.agent.brief import Brief
 from shared.agent.calls import text_of
 from shared.agent.role import Facts, Probe, Role
 from shared.agent.solo import going_on
-from shared.agent.tries import seconds_left, table
+from shared.agent.tries import seconds_left, table, told_of
 from shared.contracts.base import Spent
 from shared.contracts.flow import ASKS, GOES_ON, stage_of
 from shared.contracts.state import RunState
@@ -188,7 +188,6 @@ class Desk:
         ended = [state.jobs_done[job] for job in self.waiting_for() if job in state.jobs_done]
         if not ended or len(ended) < len(self.waiting_for()):
             return False
-        told = [done.model_dump(mode="json") for done in ended]
         await self.record(
             Observation(
                 run_id=self.brief.run_id,
@@ -196,7 +195,7 @@ class Desk:
                 number=self.turns,
                 notes=(table(state, self.role.name, self.brief.train_seconds, ended),),
                 event_id=ended[-1].event_id,
-                event=told[0] if len(told) == 1 and not ended[0].tried else {"jobs": list(told)},
+                event=told_of(ended),
                 budget=await self.budget(),
             )
         )

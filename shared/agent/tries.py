@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import JsonValue
+
 from shared.contracts.base import AgentName
 from shared.contracts.state import RunState
 from shared.contracts.training import JobFinished
 
 ARCHITECT = 0.25
 """Of the run's `train_seconds`, what tries of the Module Architect may take."""
-_CHANGE, _WHY = 160, 200
+_CHANGE, _WHY, _SUMMARY, _LINES = 160, 200, 2000, 24
 
 
 def seconds_left(state: RunState, role: AgentName, train_seconds: float, but: str = "") -> float:
@@ -28,6 +30,19 @@ def _charged(done: JobFinished) -> float:
     return min(done.seconds, done.tried.seconds) if done.tried else 0.0
 
 
+def told_of(ended: Sequence[JobFinished]) -> dict[str, JsonValue]:
+    """The event that tells the ends of jobs: that of one in the workspace as it is, of tries what decides; the rest of
+    these stands in the table."""
+    if len(ended) == 1 and not ended[0].tried:
+        return ended[0].model_dump(mode="json")
+    wanted = {"job_id": True, "outcome": True, "summary": True, "tried": True}
+    jobs = [done.model_dump(mode="json", include=wanted) for done in ended]
+    for job, done in zip(jobs, ended, strict=True):
+        job["summary"] = job["summary"][:_SUMMARY]
+        job["metrics"] = {name: done.metrics.get(name) for name in ("metric", "metric_name")}
+    return {"jobs": list(jobs)}
+
+
 def figure(job: Mapping[str, Any]) -> float | None:
     """The validation figure by which a training chose its weights; None where it did not come to one."""
     metrics = job.get("metrics")
@@ -44,11 +59,13 @@ def table(state: RunState, role: AgentName, train_seconds: float, ended: Sequenc
         key=lambda done: (done.outcome != "ok", 1e9 if (found := figures[done.job_id]) is None else -found),
     )
     lines = [_line(number, done, figures[done.job_id]) for number, done in enumerate(best_first, 1)]
+    if len(lines) > _LINES:
+        lines[_LINES:] = [f"... {len(lines) - _LINES} more"]
     named = next((str(name) for done in state.trainings if (name := done.metrics.get("metric_name"))), "metric")
     head = f"Trainings of this run, best first (validation {named}):"
     best = best_first[0] if best_first else None
     if best and best in ended and best.tried and best.outcome == "ok":
-        lines.append(f"{best.tried.name} tells:\n{best.summary}")
+        lines.append(f"{best.tried.name} tells:\n{best.summary[:_SUMMARY]}")
     left = max(0.0, seconds_left(state, role, train_seconds))
     lines.append(f"Left: {left:.0f} of {train_seconds:.0f} s of training; {len(state.trainings)} jobs so far.")
     return "\n".join([head, *lines])
@@ -58,9 +75,7 @@ def _line(number: int, done: JobFinished, value: float | None) -> str:
     metrics, tried = done.metrics, done.tried
     name = tried.name if tried else f"workspace ({done.job_id})"
     if done.outcome != "ok":
-        # The first line is the cause where it is known, the second the direction.
-        why = " ".join(line for line in done.summary.splitlines()[:2])[:_WHY]
-        return f"{number}. {name}: {done.outcome} after {done.seconds:.0f} s. {_change(done)}Why: {why}"
+        return f"{number}. {name}: {done.outcome} after {done.seconds:.0f} s. {_change(done)}Why: {_why(done)}"
     spread, epochs, seconds = (_number(metrics.get(key)) for key in ("spread", "epochs", "seconds"))
     said = "undefined" if value is None else f"{value:.3f}"
     parts = [said + (f" ± {spread:.3f}" if spread is not None else "")]
@@ -73,6 +88,15 @@ def _line(number: int, done: JobFinished, value: float | None) -> str:
     if isinstance(points, list) and points:
         parts.append("curve " + " ".join(f"{point:.2f}" for point in points if isinstance(point, int | float)))
     return f"{number}. {name}: {', '.join(parts)}. {_change(done)}".rstrip()
+
+
+def _why(done: JobFinished) -> str:
+    """Cause and direction where the runner knew them; else how its output begins and ends."""
+    first, *rest = [line.strip() for line in done.summary.splitlines() if line.strip()] or ["nothing was said"]
+    if not first.startswith("train ended"):
+        return " ".join([first, *rest[:1]])[:_WHY]
+    said = [line for line in rest if not line.startswith("Traceback")] or [first]
+    return " ... ".join(dict.fromkeys((said[0][:_WHY], said[-1][:_WHY])))
 
 
 def _change(done: JobFinished) -> str:

@@ -167,7 +167,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         seen = getattr(model, "module", model)
         self.best.consider(seen, value, loss, lead, epoch=state.epoch, step=state.global_step)
         if 0 < self.wanted.patience <= self.best.waited:
-            control.should_training_stop = True
+            control.should_save = control.should_training_stop = True
 
     def tell(self, state: Any, **more: Any) -> dict[str, float]:
         """-> what is said of the pace."""

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from services.module_architect.role import ROLE as ARCHITECT
 from services.scorer.service import package_of_this_lock
@@ -13,8 +15,18 @@ from services.tool_runner.mounts import TEMPLATES
 from shared.agent.calls import call, submit
 from shared.agent.loop import Accepted
 from shared.bus import Bus
-from shared.contracts.tools import CopyFiles, ReadFiles, Repackage, Try, TryConfigs, WriteFiles
-from shared.contracts.training import FinishedTraining, TrainingFinished
+from shared.contracts.tools import (
+    CopyFiles,
+    EditFiles,
+    ReadFiles,
+    Repackage,
+    StartTraining,
+    Try,
+    TryConfigs,
+    ViewImage,
+    WriteFiles,
+)
+from shared.contracts.training import TRAIN, FinishedTraining, TrainingFinished
 from shared.contracts.transcript import Observation
 from shared.settings import Settings
 from shared.store import Store
@@ -28,6 +40,7 @@ model:
 training:
   epochs: null
   train_seconds: 600
+  patience: 2
   batch_size: 8
   learning_rate: 0.001
 """
@@ -103,7 +116,8 @@ async def test_tries_run_beside_each_other_and_are_told_as_one_table(
     assert isinstance(seen, Observation) and seen.event
     ended = {job["tried"]["name"]: job for job in seen.event["jobs"]}  # type: ignore[union-attr,index,call-overload]
     assert {name: job["outcome"] for name, job in ended.items()} == {"low": "ok", "broken": "failed", "plain": "ok"}
-    assert ended["plain"]["metrics"]["limit"] == 18, "of 20 seconds"
+    plain = (await bench.bus.state(bench.run_id)).training("plain")
+    assert plain and plain.metrics["limit"] == 18, "of 20 seconds"
     lines = table.splitlines()
     assert lines[1].startswith("1. plain: 0.100 ± 0.050, 3 epochs of 2.0 s") and "the workspace as it is" in lines[1]
     assert lines[2].startswith("2. low: 0.050") and lines[2].endswith("training.learning_rate 0.001 -> 0.0005.")
@@ -148,6 +162,47 @@ async def test_what_is_wrong_with_tries_is_said_before_anything_is_queued(bench:
     assert not state.jobs and not state.jobs_done
 
 
+PREDICT = """import json, pathlib, sys
+from PIL import Image
+*inputs, _, out = sys.argv[1:]
+pathlib.Path(out).mkdir(exist_ok=True)
+for number, name in enumerate(inputs):
+    pixels = Image.open(name).convert('L').point(lambda value: value > 110)
+    pixels.save(pathlib.Path(out, f'{number}.png'))
+cases = [{'input': 'image', 'mask': f'{number}.png'} for number in range(len(inputs))]
+pathlib.Path(out, 'predictions.json').write_text(json.dumps({'cases': cases}))
+"""
+
+
+async def test_a_training_in_the_workspace_tells_what_changed_and_draws_its_worst_cases(
+    settings: Settings, bus: Bus, store: Store, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o755)
+    bench = await Bench.begin(settings, bus, store, tmp_path / "cases", masks=True)
+    bench.start_runner(1)
+    program = PROGRAM.replace("write_text('1')", "write_text(open('given.py').read())")
+    files = WORKSPACE | {"train.py": program, "given.py": PREDICT}
+    try:
+        await bench.turn(call(WriteFiles(files=files)), call(StartTraining(command=TRAIN, seconds=60)))
+        edit = call(EditFiles(path="config.yaml", old="0.001", new="0.002"))
+        seen = await bench.turn(edit, call(StartTraining(command=TRAIN, seconds=60)))
+        assert isinstance(seen, Observation) and seen.event
+        print(summary := str(seen.event["summary"]))
+        assert "worst/1.png is s24, worst/2.png is s25" in summary
+        assert summary.endswith("Changed since the last training: training.learning_rate 0.001 -> 0.002")
+        viewed = await bench.turn(call(ViewImage(path="worst/1.png")))
+        assert isinstance(viewed, Observation) and viewed.results[0].ok, viewed
+        head = await bus.workspace_head(bench.run_id, "build")
+        assert head
+        kept = await asyncio.to_thread(store.get_manifest, head)
+        drawn = await asyncio.to_thread(store.get_bytes, kept.files["worst/1.png"].ref)
+        (tmp_path / "drawn.png").write_bytes(drawn)
+        pixels = np.asarray(Image.open(tmp_path / "drawn.png").convert("RGB")).astype(int)
+        assert (pixels[..., 0] > pixels[..., 1] + 60).mean() > 0.05, "the answer is not filled"
+    finally:
+        await bench.stop()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_a_try_of_a_template_is_gone_on_with_packaged_anew_and_delivered(bench: Bench) -> None:
@@ -155,8 +210,8 @@ async def test_a_try_of_a_template_is_gone_on_with_packaged_anew_and_delivered(b
         call(CopyFiles(source="/templates/diagnosis", destination="/workspace")),
         call(WriteFiles(files={"config.yaml": CONFIG}, overwrite=True)),
     )
-    told(await bench.turn(call(TryConfigs(tries=(Try(name="short"),), seconds=15))))
-    table = told(await bench.turn(call(TryConfigs(tries=(Try(name="longer", continues="short"),), seconds=15))))
+    told(await bench.turn(call(TryConfigs(tries=(Try(name="short"),), seconds=120))))
+    table = told(await bench.turn(call(TryConfigs(tries=(Try(name="longer", continues="short"),), seconds=120))))
     assert "dark: " in table and "true 'light', said '" in table
     state = await bench.bus.state(bench.run_id)
     short, longer = (state.training(name) for name in ("short", "longer"))

@@ -40,10 +40,16 @@ class Bench:
         self.runners: list[subprocess.Popen[bytes]] = []
 
     @classmethod
-    async def begin(cls, settings: Settings, bus: Bus, store: Store, folder: Path, role: Role = ROLE) -> "Bench":
-        rows = draw(folder)
+    async def begin(
+        cls, settings: Settings, bus: Bus, store: Store, folder: Path, role: Role = ROLE, masks: bool = False
+    ) -> "Bench":
+        rows = draw(folder, masks)
         facts = dataset_facts(dimensions=2, label_names=("dark", "light"))
-        view = ViewManifest(rows=tuple(rows), stored=store_cases(store, folder, rows), facts=facts)
+        if masks:
+            facts = dataset_facts(
+                task="organ_segmentation", dimensions=2, label_names=("square",), label_values={"square": 1}
+            )
+        view = ViewManifest(rows=tuple(rows), stored=store_cases(store, folder, rows, masks), facts=facts)
         kept = await asyncio.to_thread(store.put_bytes, "data", view.model_dump_json().encode())
         run_id = new_run_id()
         _, planned = begun(run_id)
@@ -113,17 +119,23 @@ class Once:
         return Decision(calls=calls)
 
 
-def draw(folder: Path) -> list[Any]:
-    """24 pictures for training and 12 for validation: the light half has a bright square somewhere."""
+def draw(folder: Path, masks: bool) -> list[Any]:
+    """24 pictures for training and 12 for validation: the light half has a bright square somewhere. With `masks` all
+    have one, and it is marked."""
     rows, random = [], np.random.default_rng(3)
     for number in range(36):
         light, split = number % 2, "train" if number < 24 else "val"
         pixels = random.normal(90, 25, (32, 32))
-        if light:
-            top, left = random.integers(2, 18, 2)
-            pixels[top : top + 12, left : left + 12] += 40
-        made = row(f"s{number:02d}", f"s{number:02d}/000.png", split=split, label=("dark", "light")[light])
+        top, left = random.integers(2, 18, 2)
+        square = (slice(top, top + 12), slice(left, left + 12))
+        pixels[square] += 40 if light or masks else 0
+        what = {"target": f"s{number:02d}/mask.png"} if masks else {"label": ("dark", "light")[light]}
+        made = row(f"s{number:02d}", f"s{number:02d}/000.png", split=split, **what)
         (folder / made.files[0]).parent.mkdir(parents=True, exist_ok=True)
+        if masks:
+            marked = np.zeros((32, 32), np.uint8)
+            marked[square] = 1
+            Image.fromarray(marked).save(folder / str(made.target))
         Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / made.files[0])
         rows.append(made)
     return rows

@@ -6,12 +6,13 @@ import math
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from transformers import TrainerControl, TrainerState
 
-from shared.training import callbacks, checkpoints, saved
+from shared.training import callbacks, checkpoints, saved, told
 from shared.training.budget import TimeBudget
 from shared.training.checks import label_problems, split_problems
 from shared.training.exported.package_cli import damage
@@ -197,3 +198,26 @@ def test_checks_name_what_is_wrong():
     assert any("test samples are not for training" in text for text in texts)
     assert any(text.startswith("patient p: stands on both sides") for text in texts)
     assert [problem.where for problem in label_problems(rows, ["a"])] == ["2", "label map", "split train"]
+
+
+def test_what_is_told_of_cases_is_worst_first_with_the_spread_of_the_figure_and_false_parts():
+    truth, found = np.zeros((4, 20, 20), int), np.zeros((4, 20, 20), int)
+    truth[1, 2:6, 2:6] = found[1, 3:7, 3:7] = found[2, 10:13, 10:12] = found[3, 18, 18] = 1
+    scores = np.where(found, 0.6, 0.1)
+    scores[2, 11, 11] = 0.9
+    told_of = {"false_parts": 2, "false_mm3": 12.0, "false_score": 0.9}
+    assert told.false_parts(found, truth, 2.0, scores) == told_of
+    assert told.false_parts(truth, truth, 2.0) == {"false_parts": 0}
+
+    values, patients = [0.9, 0.2, None, 0.5, 0.7], ["a", "b", "c", "d", "d"]
+    cases = [{"id": str(number), "figure": value} for number, value in enumerate(values)]
+
+    def mean(numbers, drawn):
+        known = [values[number] for number in numbers if values[number] is not None]
+        return sum(known) / len(known) if known else None
+
+    found = told.of_cases(cases, patients, mean)
+    assert [case["id"] for case in found["cases"]] == ["1", "3", "4", "0"] and found["patients"] == {"val": 4}
+    assert 0.05 < found["spread"] < 0.3
+    assert told.of_cases(cases, ["a", "a", "b", "b", "b"], mean)["spread"] is None
+    assert told.confusion([0, 1, 1], [0, 0, 1], ["x", "y"])["confusion"]["counts"] == [[1, 0], [1, 1]]
