@@ -4,6 +4,8 @@ from shared.contracts.base import MAX_MESSAGE_BYTES
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Observation
 
+_ROOM = MAX_MESSAGE_BYTES - 4096
+"""A little is left for what is added behind."""
 _KEPT, _END = 3000, 500
 """Characters of a text that had to be cut, and how many of them are its end."""
 
@@ -15,7 +17,7 @@ def bounded(observation: Observation) -> Observation:
     largest = sorted(latest, key=lambda place: -len(results[place].model_dump_json()))
     for lighter, order in ((_unseen, latest), (_valueless, largest), (_cut, largest)):
         for place in order:
-            if len(observation.model_dump_json().encode()) <= MAX_MESSAGE_BYTES:
+            if len(observation.model_dump_json().encode()) <= _ROOM:
                 return observation
             results[place] = lighter(results[place])
             observation = observation.model_copy(update={"results": tuple(results)})
