@@ -1,8 +1,8 @@
 """The handoff of `bench.handoff` with nothing told, with OTLP to a collector, and with one that hangs, in one run.
 
 `python -m bench.handoff_otlp [--count 300] [--rounds 3]`: the three run side by side, each in a process of its own, so
-that whatever else the machine does meets all alike; the collector is a receiver in this process. p50 with OTLP on may be
-1.2 x that without.
+that whatever else the machine does meets all alike; the collector is a receiver in this process. p50 with OTLP on may
+be 1.2 x that without.
 """
 
 import argparse
