@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-all lint format bench lock schemas sbom audit chart cluster-test clean
+.PHONY: help setup demo test test-slow test-all lint format bench lock schemas sbom audit chart clean
 
 PY := .venv/bin/python
 
@@ -48,9 +48,6 @@ audit: setup ## Compare the locks with advisories in the OSV format: make audit 
 chart: setup ## Write what follows from the chart and the rights anew: NATS users, rendered examples (wants helm)
 	@$(PY) -m deploy.nats_users
 	@for name in no-gpu one-gpu hospital; do deploy/render.sh $$name > helm/m3builder/examples/rendered/$$name.yaml || exit 1; done
-
-cluster-test: setup ## Try the chart on a real API server: make cluster-test KUBERNETES=FOLDER (deploy/kubernetes.sh makes it)
-	@M3_KUBERNETES="$(KUBERNETES)" M3_HELM="$(KUBERNETES)/helm" $(PY) -m pytest -m slow tests/deploy/test_cluster.py
 
 clean: ## Remove caches (state in .m3builder stays)
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache build *.egg-info
