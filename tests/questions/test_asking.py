@@ -3,6 +3,7 @@
 from services.gateway.identity import user
 from shared.agent.asking import ask
 from shared.agent.brief import Brief
+from shared.agent.prompt import opening_parts
 from shared.contracts.questions import QuestionAnswered
 from shared.contracts.runs import Infeasible, RoleFailed
 from shared.contracts.transcript import Call
@@ -171,6 +172,10 @@ async def test_more_budget_goes_on_at_the_turn_where_the_role_stopped(town: Town
     state = await town.end(run_id)
     assert state.finished and state.finished.end == "infeasible", state.finished
     assert state.budget.actions == 6 and state.spent.actions == 6, "nothing was done or paid for twice"
+    briefs = (await town.http.get(f"/runs/{run_id}/briefs")).json()
+    assert briefs.keys() == {"task_manager", "data_engineer"}
+    told = opening_parts(Brief.model_validate(briefs["data_engineer"]))
+    assert told["Request"] == "classify chest CT" and "of 2 tool calls" in told["Budget"]
     detail = (await town.http.get(f"/runs/{run_id}/trace")).json()
     assert [len(one["turns"]) for one in detail["handoffs"] if one["sender"] == "data_engineer"] == [1, 2, 2]
 
