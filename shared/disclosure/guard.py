@@ -150,7 +150,11 @@ def _is_code(part: str) -> bool:
 
 
 def _is_name(text: str, start: int, end: int) -> bool:
-    """Whether digits are a name there: many, part of a path, in quotation marks, with an ending, all that there is."""
-    before, after = text[start - 1 : start], text[end : end + 1]
+    """Whether digits by themselves are a name there, by what `Judge` shows of them: long, with leading zeros, part of a
+    path; and from three digits on all of a text, or in quotation marks."""
+    digits, before, after = text[start:end], text[max(0, start - 1) : start], text[end : end + 1]
+    if len(digits) > 4 or (digits[0] == "0" and len(digits) > 1):
+        return True
     ending = after == "." and text[end + 1 : end + 2].isalpha()
-    return end - start > 4 or not before + after or before in ("/", '"', "'") or after in ("/", '"', "'") or ending
+    quoted = len(digits) > 2 and (not before + after or (before == after and before in ("'", '"')))
+    return "/" in (before, after) or ending or quoted

@@ -1,6 +1,5 @@
 """A Data Engineer whose model is an endpoint outside: it works with what it is shown, over real tools and probes."""
 
-import asyncio
 import csv
 import json
 import re
@@ -10,8 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from services.data_engineer.role import ROLE
 from services.tool_runner.tools import Roots, run_tool
@@ -180,18 +177,3 @@ def prepared(tmp_path: Path, replica: Path) -> Bench:
     shutil.copytree(replica, bench.data, dirs_exist_ok=True)
     seed(bench.data)
     return bench
-
-
-def coverage(bench: Bench, rules: str) -> Any:
-    """What rules cover, carried out with no guard."""
-    (bench.work / "direct.yaml").write_text(rules, encoding="utf-8")
-    return asyncio.run(_tried(bench))["coverage"]
-
-
-async def _tried(bench: Bench) -> Any:
-    found = await run_tool("try_rules", {"path": "direct.yaml"}, Roots(bench.work, bench.data), bench, "direct")
-    return found.data
-
-
-def as_yaml(rules: Any) -> str:
-    return str(yaml.safe_dump(rules, sort_keys=False, allow_unicode=True, width=110))

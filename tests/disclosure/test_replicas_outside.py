@@ -1,5 +1,6 @@
 """Nothing of a dataset leaves for an endpoint outside, and the role can still do its work."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import yaml
 
 from m3bench.replicas import GENERATORS, LAYOUTS, make
+from shared.disclosure.guard import Guard
 from shared.models.anthropic import AnthropicCore
 from shared.models.catalogue import Listing, Model, read_catalogue
 from shared.models.endpoint import EndpointCore
@@ -32,8 +34,9 @@ def outside(protocol: Protocol) -> EndpointCore:
 async def look_at(key: str, layout: str, protocol: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(key, tmp_path / "replica", layout=layout, workers=1)
     bench = prepared(tmp_path, tmp_path / "replica")
+    profile = await asyncio.to_thread(bench.profile)
     given = brief(
-        profile=await_profile(bench), requirement="build a model from these images", task=TASKS.get(key, "diagnosis"),
+        profile=profile, requirement="build a model from these images", task=TASKS.get(key, "diagnosis"),
         modality="CT",
     ).model_copy(update={"secret": "5e" * 32})  # fmt: skip
     played = Played(protocol, steps())
@@ -41,6 +44,10 @@ async def look_at(key: str, layout: str, protocol: Protocol, tmp_path: Path, mon
     with serving(played) as endpoint:
         monkeypatch.setenv(f"{protocol.name.upper()}_BASE_URL", endpoint.url)
         work = await converse(outside(protocol), bench, given)
+    guard = Guard("a7" * 32)
+    for one in work.results:  # any word of them may stand in a call
+        real = guard.back(guard.hide(one.summary))[0].split()
+        assert [a for a, b in zip(one.summary.split(), real, strict=True) if a != b and "\\" not in a] == []
     raw = json.dumps([one.summary for one in work.results], ensure_ascii=False)
     seen = [one for one in CANARIES if one.lower() in raw.lower()]
     assert len(seen) > 15, "the tools do show what is to be hidden"
@@ -55,16 +62,6 @@ async def look_at(key: str, layout: str, protocol: Protocol, tmp_path: Path, mon
     if proposed:
         tried = by_tool["try_rules"]
         assert yaml.safe_load(str(tried[0].arguments["text"])) == proposed[0]["rules"], "rules come back as they were"
-
-
-def await_profile(bench):  # type: ignore[no-untyped-def]
-    import threading
-
-    found = []
-    thread = threading.Thread(target=lambda: found.append(bench.profile()))
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 @pytest.mark.parametrize("key", ["covid19", "btcv", "iu-xray"])
