@@ -111,7 +111,8 @@ def _save_objects(store: Store, folder: Path) -> tuple[int, int]:
 
 def _listed(store: Store, bucket: str) -> Iterator[Ref]:
     for key, size in store.listed(bucket):
-        yield ref_of(bucket, key.rpartition("/")[2], size)
+        if key.startswith("sha256/"):  # all content of ours
+            yield ref_of(bucket, key.rpartition("/")[2], size)
 
 
 def _load_objects(store: Store, folder: Path) -> None:

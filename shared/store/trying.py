@@ -1,21 +1,16 @@
 """Whether a user of the store may do what its service has to, found out by doing it."""
 
-import hashlib
 import io
 from dataclasses import dataclass
 from typing import Any
 
 from shared.errors import UserError
-from shared.store.rights import Access
-
-_NOTHING = hashlib.sha256().hexdigest()
-EMPTY_KEY = f"sha256/{_NOTHING[:2]}/{_NOTHING}"
-"""Of the object of no bytes, which tells nothing; a sweep removes it where nothing else names it."""
+from shared.store.rights import REMOVES, Access
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One access to one bucket, on the empty object."""
+    """One access to one bucket, on an object of no bytes that is no content of ours and is swept as such."""
 
     endpoint: str
     bucket: str
@@ -27,11 +22,14 @@ class Attempt:
         """Raises UserError, with what to change, where there is no such bucket or this is refused."""
         from minio.error import S3Error
 
+        key = f"tried/{self.service}"
         try:
             if self.access == "write":
-                client.put_object(self.bucket, EMPTY_KEY, io.BytesIO(), 0)
+                client.put_object(self.bucket, key, io.BytesIO(), 0)
+                if self.service in REMOVES:
+                    client.remove_object(self.bucket, key)
             elif self.access == "read":
-                client.get_object(self.bucket, EMPTY_KEY).close()
+                client.get_object(self.bucket, key).close()
             else:
                 next(client.list_objects(self.bucket), None)
         except S3Error as error:

@@ -24,7 +24,7 @@ needs_helm = pytest.mark.skipif(
 )
 AGENT_PODS = {name.replace("_", "-") for name in AGENTS}
 OURS = AGENT_PODS | {"gateway", "scorer", "runner-data", "runner-build", "runner-train"}
-FIELDS = {f"M3_{name.upper()}" for name in Settings.model_fields} | {"M3_MODEL_ENDPOINT"}
+FIELDS = {f"M3_{name.upper()}" for name in Settings.model_fields}
 
 
 def helm(example: str, *flags: str) -> subprocess.CompletedProcess[str]:
