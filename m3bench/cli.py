@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from m3bench import exported, others, page, replicas, results, runs, show, tables, tasks
-from shared.errors import M3Error
+from shared.contracts.runs import SWITCHES, Switch
+from shared.errors import M3Error, UserError
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="M3Bench: replicas, cards and runs of the benchmark."
@@ -25,6 +26,12 @@ def told_plainly() -> Iterator[None]:
     except (M3Error, OSError) as error:
         typer.echo(f"m3bench: {error}", err=True)
         raise typer.Exit(2) from None
+
+
+def switches(names: Sequence[str]) -> tuple[Switch, ...]:
+    if unknown := sorted(set(names) - set(SWITCHES)):
+        raise UserError(f"{unknown[0]!r} cannot be left out; these can: {', '.join(SWITCHES)}")
+    return tuple(one for one in SWITCHES if one in names)
 
 
 @app.command("make")
@@ -102,6 +109,9 @@ def run_command(
     size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
     layout: Annotated[str, typer.Option(help="distributed, or paper.")] = "distributed",
     seconds: Annotated[float, typer.Option(min=1, help="That each training may take.")] = 90.0,
+    without: Annotated[
+        list[str] | None, typer.Option(help=f"An ablation: {', '.join(SWITCHES)}; may be repeated.")
+    ] = None,
     unserved: Annotated[bool, typer.Option("--unserved", help="Also requests that no dataset serves.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder with real datasets, each named as `list` does.")] = None,
     parallel: Annotated[int, typer.Option(min=1, help="Runs at once.")] = max(1, (os.cpu_count() or 1) // 2),
@@ -113,7 +123,7 @@ def run_command(
         plan = runs.Plan(
             folder=folder, results=path, tasks=runs.chosen(task or (), tasks.tasks().values(), tasks.find),
             cores=core or ["playbook"], rounds=rounds, size=size, layout=layout, train_seconds=seconds,
-            unserved=unserved, real=data, parallel=parallel,
+            without=switches(without or ()), unserved=unserved, real=data, parallel=parallel,
         )  # fmt: skip
         runs.run(plan, lambda one: typer.echo(tables.line(one)))
         typer.echo("\n" + tables.told(results.read(path)))

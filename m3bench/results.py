@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from shared.contracts.base import Contract, TaskKind
+from shared.contracts.runs import Switch
 from shared.errors import UserError
 
 UNSERVED = "unserved"
@@ -38,7 +39,7 @@ class Setting(Contract):
     size: str
     layout: str
     train_seconds: float
-    without: tuple[str, ...] = ()
+    without: tuple[Switch, ...] = ()
     """Parts of the system that were switched off."""
     real: bool = False
     """On the real dataset instead of a replica."""

@@ -24,7 +24,7 @@ from services.gateway.trace_model import Trace
 from shared.contracts.base import Event
 from shared.contracts.events import decode_event
 from shared.contracts.questions import QuestionAsked
-from shared.contracts.runs import Budget, RunFinished
+from shared.contracts.runs import Budget, RunFinished, Switch
 from shared.contracts.state import RunState, fold
 from shared.embedded.home import Home
 from shared.embedded.system import down, up
@@ -49,7 +49,7 @@ class Plan:
     size: str = "tiny"
     layout: str = "distributed"
     train_seconds: float = 90.0
-    without: tuple[str, ...] = ()
+    without: tuple[Switch, ...] = ()
     unserved: bool = False
     real: Path | None = None
     """Folder with real datasets, each in a folder of its card's id."""
@@ -134,7 +134,9 @@ def _one(settings: Settings, setting: Setting, task: Task | None, request: str) 
     began = time.monotonic()
     with Gateway(settings) as gateway:
         budget = Budget(actions=ACTIONS, train_seconds=setting.train_seconds)
-        run_id = gateway.request_run(request, core=setting.core, budget=budget, seed=setting.round)
+        run_id = gateway.request_run(
+            request, core=setting.core, budget=budget, seed=setting.round, without=setting.without
+        )
         events, asked = followed(gateway, run_id, task.card if task else None)
         trace = gateway.trace(run_id)
     state = fold(run_id, enumerate(events, 1))
