@@ -127,7 +127,12 @@ async def get_briefs(run_id: Run, parts: Known) -> dict[AgentName, Brief]:
     opened = {
         role: [one for one in found if isinstance(one, Observation) and one.opens] for role, found in entries.items()
     }
-    return {role: Brief.model_validate(found[-1].event) for role, found in opened.items() if found}
+    # Who has the secret of its surrogates could undo what left for a model outside.
+    return {
+        role: Brief.model_validate(found[-1].event).model_copy(update={"secret": ""})
+        for role, found in opened.items()
+        if found
+    }
 
 
 @router.get("/runs/{run_id}/trace", tags=["runs"])

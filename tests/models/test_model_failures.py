@@ -129,7 +129,7 @@ async def test_an_outage_of_an_hour_is_held_up_and_told_once(
     waits = told[0]
     assert waits is not None and told.count(waits) == len(told) - 1 >= 70 and told[-1] is None
     assert str(waits).startswith(f"waiting for the endpoint {name} since ") and "HTTP 529: try later" in str(waits)
-    said = [message async for message in bus.connection.read(LOG, f"log.{run_id}.>")]
+    said = [message async for message in bus.connection.read(LOG, f"log.{run_id}.data_engineer")]
     assert len(said) == 1
 
 

@@ -9,6 +9,7 @@ from shared.agent import budget
 from shared.agent.brief import make_brief
 from shared.agent.desk import Desk
 from shared.agent.loop import run_agent
+from shared.agent.prompt import opening
 from shared.agent.role import Role
 from shared.bus import Bus
 from shared.contracts.runs import Budget
@@ -16,6 +17,7 @@ from shared.contracts.state import fold, order_for
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import GateFailed
+from shared.models.dialogue import exchanges
 from shared.models.endpoint import EndpointCore
 from tests.cases import told_until
 from tests.models.at_work import ANSWER, READ_A, SUBMIT, Runner, core_for, desk_for, endpoint_of
@@ -59,7 +61,8 @@ def test_a_second_turn_sends_nine_tenths_again_unchanged(role: Role, protocol: P
     seen = Observation(**head, number=1, results=(read,), budget="Used of the run's budget: 1 of 100 tool calls.")
     core = core_for(protocol)
     assert isinstance(core, EndpointCore)
-    bodies = [core.body(role, brief, entries) for entries in ([opened], [opened, turn, seen])]
+    talks = [exchanges(entries) for entries in ([opened], [opened, turn, seen])]
+    bodies = [core.body(role, brief, opening(brief), talk) for talk in talks]
     sent = [[protocol.static(body), *(json.dumps(vars(one)) for one in protocol.said(body))] for body in bodies]
     assert sent[1][: len(sent[0])] == sent[0]
     assert len("".join(sent[0])) >= 0.9 * len("".join(sent[1]))
