@@ -107,7 +107,7 @@ def steps() -> list[Callable[[dict[str, str]], list[Use]]]:
     """What any Data Engineer might do: look around, search, read what it found, write rules of its own."""
 
     def look(shown: dict[str, str]) -> list[Use]:
-        task = re.search(r'"task": "(\w+)"', shown["brief"])
+        task = re.search(r'\btask"?: "?(\w+)', shown["brief"])
         assert task
         return [
             ("d", "preview_dirs", {}),

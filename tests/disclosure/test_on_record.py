@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import re
 
 import httpx
 import pytest
@@ -110,8 +111,8 @@ async def test_what_the_model_knows_by_surrogates_is_real_in_calls_and_transcrip
         def ask(path, key, body):  # type: ignore[no-untyped-def]
             said = protocol.said(body)
             if "c1" in said[-1].results:
-                shown = said[-1].results["c1"][1].removeprefix("files: ")
-                assert "Quackenbush" not in shown and shown.endswith(".txt")
+                shown = re.findall(r"files: (\S+\.txt)", said[-1].results["c1"][1])[0]
+                assert "Quackenbush" not in shown
                 endpoint.replies.append(protocol.reply(("c2", "read_files", {"paths": [f"/data/{shown}"]})))
             return answer(path, key, body)
 
