@@ -90,10 +90,14 @@ class Guard:
                 for part, real in zip(parts, reals, strict=True)
             )
 
-        if spread := sorted((one for one in self._real if not _COMPOUND.fullmatch(one)), key=len, reverse=True):
-            there = "|".join(map(re.escape, spread))
-            text = re.sub(rf"(?<![\w.])(?:{there})(?!\w)", lambda found: told(self._real[found[0]]), text)
-        return _COMPOUND.sub(compound, text), hidden
+        # In one pass: what is put back may look like another's surrogate.
+        spread = sorted((one for one in self._real if not _COMPOUND.fullmatch(one)), key=len, reverse=True)
+        there = rf"(?<![\w.])(?P<spread>{'|'.join(map(re.escape, spread))})(?!\w)|" if spread else "(?P<spread>(?!))|"
+        return re.sub(
+            there + _COMPOUND.pattern,
+            lambda found: told(self._real[found[0]]) if found["spread"] else compound(found),
+            text,
+        ), hidden
 
     def _knows(self, made: str) -> bool:
         return made in self._real or self._surrogates.real(made) is not None
@@ -153,6 +157,8 @@ def _is_name(text: str, start: int, end: int) -> bool:
     """Whether digits by themselves are a name there, by what `Judge` shows of them: long, with leading zeros, part of a
     path; and from three digits on all of a text, or in quotation marks."""
     digits, before, after = text[start:end], text[max(0, start - 1) : start], text[end : end + 1]
+    if len(digits) <= 4 and re.search(r"(?<![\d.])\d+\.$", text[:start][-8:]):
+        return False  # a fraction
     if len(digits) > 4 or (digits[0] == "0" and len(digits) > 1):
         return True
     ending = after == "." and text[end + 1 : end + 2].isalpha()

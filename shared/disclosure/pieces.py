@@ -14,7 +14,7 @@ _JOINED = re.compile(
 )
 """What is written in one: a path, a name with its ending, an identifier, a number. `\\n` and `\\d` are none."""
 _PIECE = re.compile(
-    rf"(?P<date>{DATE.pattern})|(?P<uid>(?<![\d.])\d+(?:\.\d+){{3,}}(?![\d.]))"
+    rf"(?P<date>{DATE.pattern})|(?P<uid>(?<![\d.])\d+(?:(?:\.\d+){{3,}}|\.\d+\.\d{{9,}})(?!\.?\d))"
     rf"|(?P<word>(?:[^\W_]|{_ESCAPED})+)|(?P<gap>.)",
     re.DOTALL,
 )

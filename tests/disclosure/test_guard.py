@@ -110,3 +110,13 @@ def test_only_what_many_cases_have_is_a_class() -> None:
                 label("team", names)),
     )  # fmt: skip
     assert public_words(profile) == {"diagnose_code", "pixels", "akiec", "Nevus"}
+
+
+def test_numbers_come_back_as_they_were() -> None:
+    guard = Guard(ONE)
+    for text in (
+        "scan_003.png, 007.png, 013.png at 0.003, 0.0031 and 0.013",
+        "2.25.19051141928825926440726862279578845.dcm and 2.25.135069791539",
+        "born 03.02.1957, in 03/scan.dcm",
+    ):
+        assert guard.back(guard.hide(text))[0] == text
