@@ -190,7 +190,7 @@ async def test_a_training_in_the_workspace_tells_what_changed_and_draws_its_wors
         print(summary := str(seen.event["summary"]))
         assert "worst/1.png is s24, worst/2.png is s25" in summary
         assert summary.endswith("Changed since the last training: training.learning_rate 0.001 -> 0.002")
-        viewed = await bench.turn(call(ViewImage(path="worst/1.png")))
+        viewed = await bench.turn(call(ViewImage(paths=("worst/1.png",))))
         assert isinstance(viewed, Observation) and viewed.results[0].ok, viewed
         head = await bus.workspace_head(bench.run_id, "build")
         assert head

@@ -35,7 +35,9 @@ def needed() -> set[Edge]:
         if stage.answer:
             edges.add((stage.service, stage.answer.__name__, KEEPER.name))
         if stage.area or stage.service == "scorer":
-            edges |= {(stage.service, kind, kind) for kind in stage.asks}
+            # Tries of the Module Architect are its choice.
+            kinds = stage.asks[:1] if stage.service == "module_architect" else stage.asks
+            edges |= {(stage.service, kind, kind) for kind in kinds}
     finished = {("tool_runner", "JobFinished", asker) for asker in ("scorer", "model_trainer")}
     return edges | finished
 
