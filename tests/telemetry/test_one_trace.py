@@ -151,7 +151,7 @@ def test_a_run_is_one_trace_without_a_gap_or_a_name(processes: Processes, receiv
         assert found[span.id], "each did something"
     lost = {name for span in received for name in (one.name.split(" ")[0] for one in found[span.id]) if "lost" in name}
     again = [one.attributes for one in receiver.figures if one.name == "m3builder.redeliveries"]
-    assert lost == {"attempt_lost"} and {one["m3builder.redelivery"] for one in again} == {"lost"}
+    assert lost == {"attempt_lost"} and "lost" in {one["m3builder.redelivery"] for one in again}
     assert not unnamed(receiver)
 
     # Of a patient nothing leaves, not even in an error.

@@ -121,7 +121,7 @@ def through_tools(known: Mapping[str, Any]) -> dict[str, ToolArgs]:
     link = f"/workspace/{link_of('raw table')}"
     return found | {
         "preview by link": PreviewFiles(paths=(link,)),
-        "view by link": ViewImage(path=link),
+        "view by link": ViewImage(paths=(link,)),
         "read above the workspace": ReadFiles(paths=("/workspace/../data/dataset.yaml",)),
         "read above the view": ReadFiles(paths=("/data/../../ws",)),
         "read an environment": ReadFiles(paths=("/proc/self/environ",)),
