@@ -78,7 +78,8 @@ def by_hand(beside: Path, folder: Path) -> tuple[SealedSplit, dict[str, str]]:
     """The sealed split, and its test cases laid out: name -> sample_id."""
     system = attach(Settings(home=beside / "home"))
     assert system is not None
-    up(system.settings, leave_out=("module_architect", "model_trainer"))
+    # Ports may be others than when it was exported.
+    system = up(system.settings, leave_out=("module_architect", "model_trainer"))
     try:
         run_id = json.loads((beside / "exported.json").read_text())["run_id"]
         store, state = Store.connect(system.settings), asyncio.run(state_of(system.settings, run_id))

@@ -263,7 +263,7 @@ def test_pictures_are_two_dimensional_in_the_part_of_the_index_and_sigterm_saves
             Image.fromarray(plane).save(bench.data / picture)
             row[field] = [picture] if field == "files" else picture
         # Two pictures a patient.
-        row["patient"], row["split"] = f"patient {number // 2}", "val" if number // 2 == 1 else "train"
+        row["patient"], row["split"] = f"patient {number // 2}", "val" if number // 2 == 0 else "train"
     bench.write()
     bench.settings(**CONFIG | {"nnunet": CONFIG["nnunet"] | {"epochs": 1000}})
     process = bench.start("train.py")
@@ -282,7 +282,7 @@ def test_pictures_are_two_dimensional_in_the_part_of_the_index_and_sigterm_saves
         case_name = template.cases.case_name
     whose = {case_name(row): row["patient"] for row in bench.rows}
     assert len(list(raw.iterdir())) == 6 and len(fold["train"]) == 4 and len(fold["val"]) == 2
-    assert {whose[name] for name in fold["val"]} == {"patient 1"}
+    assert {whose[name] for name in fold["val"]} == {"patient 0"}
     done = bench.predict(tmp_path / "out", bench.data / "s5.png")
     assert done.returncode == 0, done.stderr
     mask = np.asarray(Image.open(tmp_path / "out" / "s5.png"))
