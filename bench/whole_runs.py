@@ -10,14 +10,15 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from m3bench import replicas
 from m3bench.cards import paths
+from m3bench.runs import followed
+from m3bench.tasks import card_of, find
 from services.gateway.client import Gateway
-from shared.contracts.questions import QuestionAsked
 from shared.contracts.runs import Budget
 from shared.contracts.state import RunState, fold
 from shared.embedded.home import Home
@@ -47,7 +48,8 @@ def main() -> None:
                 dataset = gateway.add_dataset(card, data / name.replace("/", "-"))["dataset_ids"][0]
                 budget = Budget(train_seconds=given.seconds)
                 run_id = gateway.request_run(text, budget=budget, dataset=dataset)
-                state, asked = _followed(gateway, run_id)
+                events, asked = followed(gateway, run_id, dataset)
+                state = fold(run_id, enumerate(events, 1))
                 print(_row(name, state, asked, time.monotonic() - began), flush=True)
                 gateway.add_dataset(card, here=False)
     finally:
@@ -66,9 +68,7 @@ def _made(name: str, folder: Path, size: str, layout: str) -> tuple[str, str]:
         return family.request, json.dumps(described)
     replicas.make(name, folder, size=size, seed=7, layout=layout, workers=2)
     _open(folder)
-    requests = json.loads((Path(replicas.__file__).parent / "requests.json").read_text())["tasks"]
-    text = next(task["requests"][0]["text"] for task in requests.values() if task["card"] == name)
-    return text, next(path for path in paths() if path.stem == name).read_text()
+    return find(name).requests[0], card_of(find(name))
 
 
 def _open(folder: Path) -> None:
@@ -77,30 +77,7 @@ def _open(folder: Path) -> None:
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _followed(gateway: Gateway, run_id: str) -> tuple[RunState, list[str]]:
-    from shared.contracts.events import decode_event
-
-    events, asked = [], []
-    for item in _items(gateway, run_id):
-        if not item.kind[0].isupper():
-            continue
-        event = decode_event(item.data.encode())
-        events.append(event)
-        if isinstance(event, QuestionAsked):
-            question = event.question
-            asked.append(f"{question.key}: {'|'.join(question.values)[:80]}")
-            if question.wants == "dataset" or not question.options:
-                gateway.cancel(run_id, "no dataset")
-            else:
-                gateway.answer(run_id, question.key, question.default or question.values[0])
-    return fold(run_id, enumerate(events, 1)), asked
-
-
-def _items(gateway: Gateway, run_id: str) -> Iterator:
-    return iter(gateway.follow(run_id))
-
-
-def _row(name: str, state: RunState, asked: list[str], seconds: float) -> str:
+def _row(name: str, state: RunState, asked: Sequence[str], seconds: float) -> str:
     metric = state.scored.metric if state.scored else None
     score = f"{metric.name} {metric.value:.3f} [{metric.low:.2f}, {metric.high:.2f}]" if metric else "-"
     cases = "-"

@@ -121,7 +121,7 @@ def run_command(
     path = output or folder / "results.jsonl"
     with told_plainly():
         plan = runs.Plan(
-            folder=folder, results=path, tasks=runs.chosen(task or (), tasks.tasks().values(), tasks.find),
+            folder=folder, results=path, tasks=tasks.chosen(task or ()),
             cores=core or ["playbook"], rounds=rounds, size=size, layout=layout, train_seconds=seconds,
             without=switches(without or ()), unserved=unserved, real=data, parallel=parallel,
         )  # fmt: skip

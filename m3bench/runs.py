@@ -10,7 +10,7 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,7 +28,6 @@ from shared.contracts.runs import Budget, RunFinished, Switch
 from shared.contracts.state import RunState, fold
 from shared.embedded.home import Home
 from shared.embedded.system import down, up
-from shared.errors import UserError
 from shared.settings import Settings
 
 ACTIONS = 100
@@ -78,12 +77,10 @@ class Plan:
 def run(plan: Plan, tell: Callable[[Result], None]) -> None:
     """Run what the results do not have yet; each result is written, and told, when its run has ended.
 
-    Raises UserError before anything is started. What was interrupted is run again by the next call.
+    Raises UserError, before anything is started, for a file of results that cannot be read. What was interrupted is
+    run again by the next call.
     """
     data = plan.folder.absolute() / "data"
-    for task in plan.tasks:
-        if plan.real is None:
-            replicas.find(task.card)
     done = {result.setting for result in results.read(plan.results)}
     rounds = [[one for one in plan.settings_of(number) if one[0] not in done] for number in range(plan.rounds)]
     if not any(rounds):
@@ -244,11 +241,3 @@ def commit() -> str:
         return subprocess.run(git, capture_output=True, text=True, timeout=10).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return ""
-
-
-def chosen(names: Iterable[str], every: Iterable[Task], find: Callable[[str], Task]) -> list[Task]:
-    """The tasks that are named, or all."""
-    found = [find(name) for name in names] or list(every)
-    if len({task.name for task in found}) < len(found):
-        raise UserError("a task is named twice")
-    return found

@@ -1,6 +1,7 @@
 """The benchmark's tasks: their requests, ranges, and how hard each replica is (`requests.json`)."""
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,11 @@ def find(name: str) -> Task:
         if name.lower() in (task.name.lower(), task.card):
             return task
     raise UserError(f"there is no task {name!r}; there are: {', '.join(tasks())}")
+
+
+def chosen(names: Iterable[str]) -> list[Task]:
+    """The tasks that are named, each once, or all. Raises UserError."""
+    return list({task.name: task for task in map(find, names)}.values()) or list(tasks().values())
 
 
 def card_of(task: Task) -> str:

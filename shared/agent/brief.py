@@ -74,7 +74,7 @@ def make_brief(
             for key, value in state.answers.items()
             if role == "data_engineer" or state.askers.get(key) != "data_engineer"
         },
-        budget=f"{used} A training job may take {job:g} s of wall time." if later else used,
+        budget=f"{used} Tries and the training that is delivered may take {job:g} s together." if later else used,
         weights=weights if later else (),
         train_seconds=job,
     )
