@@ -30,6 +30,8 @@ from shared.store.client import THREADS, ref_of
 Tell = Callable[[str], None]
 MARK = "backup.json"
 """Written last: a folder without it is no whole backup."""
+BEGUN = "backup.part"
+"""There from the first moment to the last: with it or MARK a folder is ours, and what was erased may go from it."""
 # The truth first: what others say of a run may be newer than its events, never older.
 STREAMS = [EVENTS, *(str(one.name) for one in stream_configs() if one.name not in (EVENTS, FENCE))]
 
@@ -48,6 +50,7 @@ async def save(settings: Settings, folder: Path, tell: Tell) -> Saved:
     """
     _usable(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / BEGUN).touch()
     (folder / MARK).unlink(missing_ok=True)
     bus = await Bus.connect(settings, "operator", seconds=settings.start_seconds)
     messages = 0
@@ -62,6 +65,7 @@ async def save(settings: Settings, folder: Path, tell: Tell) -> Saved:
     objects, size = await asyncio.to_thread(_save_objects, Store.connect(settings), folder / "store")
     told = {"at": datetime.now(UTC).isoformat(), "messages": messages, "objects": objects, "bytes": size}
     (folder / MARK).write_text(json.dumps(told))
+    (folder / BEGUN).unlink()
     return Saved(messages, objects, size)
 
 
@@ -88,7 +92,8 @@ async def load(settings: Settings, folder: Path, tell: Tell) -> Saved:
 
 
 def _usable(folder: Path) -> None:
-    if folder.exists() and {path.name for path in folder.iterdir()} - {MARK, "bus", "store", "audit"}:
+    there = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if there and (not there & {MARK, BEGUN} or there - {MARK, BEGUN, "bus", "store", "audit"}):
         raise UserError(f"{folder} holds something else than a backup: name a folder that is empty, or a backup.")
 
 

@@ -101,7 +101,8 @@ async def test_a_folder_that_is_no_backup_is_refused(places: list[Settings], tmp
     await asyncio.to_thread(store.ensure_buckets)
     ref = await asyncio.to_thread(store.put_bytes, "work", b"content")
     (other := tmp_path / "other").mkdir()
-    (other / "letter").touch()
+    (other / "store").mkdir()
+    (other / "store" / "letter").touch()  # as a backup is laid out, and none of ours
     with pytest.raises(UserError, match="something else"):
         await save(old, other, str)
     await save(old, folder := tmp_path / "backup", str)
