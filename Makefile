@@ -13,10 +13,10 @@ demo: setup ## Set up, start the whole system, and build a model from one senten
 	@$(PY) deploy/demo.py
 
 test: setup lint ## Set up, lint, type-check and run the tests, but for the slow campaigns
-	@$(PY) -m pytest -m "not slow"
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow"
 
 test-slow: setup ## Run the slow campaigns: whole jobs of every task, hostile packages, many trainings
-	@$(PY) -m pytest -m slow
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile -m slow
 
 test-all: test test-slow ## Both
 
@@ -30,7 +30,7 @@ format: setup ## Format the code and sort imports
 
 bench: setup ## Print the tables of the benchmarks, but for those that want a folder (bench/README.md)
 	@for file in bench/*.py; do name=$$(basename $$file .py); \
-	case $$name in m3bench_scores|near_duplicates|whole_runs) continue;; esac; \
+	case $$name in kube|m3bench_scores|near_duplicates|search|whole_runs) continue;; esac; \
 	echo "== $$name"; $(PY) -m bench.$$name || exit 1; done
 
 schemas: setup ## Write the JSON Schemas of the contracts anew (a changed contract shows as a diff)

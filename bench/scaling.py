@@ -22,13 +22,14 @@ from typing import Any
 
 from shared.bus import Bus
 from shared.contracts.base import new_run_id
+from shared.contracts.data import ViewManifest
 from shared.contracts.questions import QuestionAsked
 from shared.contracts.tools import ToolCall
 from shared.embedded.nats import start_nats
 from shared.embedded.s3 import start_s3
 from shared.settings import Settings
 from shared.store import Store
-from tests.cases import told_until
+from tests.cases import dataset_facts, told_until
 from tests.processes import environment, start
 from tests.runner.jobs import ready_to_train, runner_folder
 
@@ -104,9 +105,11 @@ class Load:
 
     async def order(self, count: int) -> list[str]:
         """Runs that wait for a Model Trainer."""
+        empty = ViewManifest(rows=(), stored=(), facts=dataset_facts(dimensions=3)).model_dump_json().encode()
+        view = await asyncio.to_thread(Store.connect(self.settings).put_bytes, "data", empty)
 
         async def one(run_id: str) -> None:
-            asked, *others = told_until(run_id, "model_trainer")
+            asked, *others = told_until(run_id, "model_trainer", view)
             for event in (asked.model_copy(update={"core": "ollama:slow"}), *others):
                 await self.bus.append(event)
 
@@ -123,7 +126,8 @@ class Load:
 
 async def trainers(load: Load, count: int, replicas: int) -> float:
     """Runs a minute."""
-    await asyncio.gather(*(load.trainer() for _ in range(replicas)))
+    # A role is told of the machine that its code will run on, so a runner has to be up.
+    await asyncio.gather(load.runner(0), *(load.trainer() for _ in range(replicas)))
     # The first request of a process imports its protocol's SDK.
     await load.answered(await load.order(8 * replicas), 8 * replicas)
     began = time.monotonic()
@@ -154,6 +158,7 @@ async def runners(load: Load, count: int, replicas: int) -> float:
 async def changed(load: Load, count: int) -> tuple[int, int, int]:
     """-> runs that ended with one question, with none or several, requests to the model beyond one a run."""
     load.model.asked = 0
+    await load.runner(0)
     first, runs = await load.trainer(), await load.order(count)
     await load.answered(runs, 2)
     second, _ = await load.trainer(), await load.trainer()

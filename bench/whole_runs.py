@@ -10,7 +10,8 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
@@ -35,28 +36,33 @@ def main() -> None:
     parser.add_argument("--size", default="tiny")
     parser.add_argument("--layout", default="distributed")
     given = parser.parse_args()
-    data = given.folder.absolute() / "data"
-    data.mkdir(parents=True)
     names = given.names or [path.stem for path in paths()]
     print(f"{'dataset':34} {'end':14} {'level':7} {'score':28} {'cases':>11} {'turns':>5} {'s':>5}  asked / reason")
+    with running(given.folder.absolute()) as (gateway, data):
+        for name in names:
+            began = time.monotonic()
+            text, card = made(name, data / name.replace("/", "-"), given.size, given.layout)
+            dataset = gateway.add_dataset(card, data / name.replace("/", "-"))["dataset_ids"][0]
+            run_id = gateway.request_run(text, budget=Budget(train_seconds=given.seconds), dataset=dataset)
+            events, asked = followed(gateway, run_id, dataset)
+            state = fold(run_id, enumerate(events, 1))
+            print(_row(name, state, asked, time.monotonic() - began), flush=True)
+            gateway.add_dataset(card, here=False)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[tuple[Gateway, Path]]:
+    """An embedded system of its own below `folder`, and where its datasets may lie."""
+    data = folder / "data"
+    data.mkdir(parents=True)
     try:
-        system = up(Settings(home=given.folder.absolute() / "home"), (data,))
-        with Gateway(system.settings) as gateway:
-            for name in names:
-                began = time.monotonic()
-                text, card = _made(name, data / name.replace("/", "-"), given.size, given.layout)
-                dataset = gateway.add_dataset(card, data / name.replace("/", "-"))["dataset_ids"][0]
-                budget = Budget(train_seconds=given.seconds)
-                run_id = gateway.request_run(text, budget=budget, dataset=dataset)
-                events, asked = followed(gateway, run_id, dataset)
-                state = fold(run_id, enumerate(events, 1))
-                print(_row(name, state, asked, time.monotonic() - began), flush=True)
-                gateway.add_dataset(card, here=False)
+        with Gateway(up(Settings(home=folder / "home"), (data,)).settings) as gateway:
+            yield gateway, data
     finally:
-        down(Home(given.folder.absolute() / "home"))
+        down(Home(folder / "home"))
 
 
-def _made(name: str, folder: Path, size: str, layout: str) -> tuple[str, str]:
+def made(name: str, folder: Path, size: str, layout: str) -> tuple[str, str]:
     """The request and the card of a dataset that is written to `folder`."""
     kind, _, own = name.rpartition("/")
     if kind:
@@ -64,22 +70,21 @@ def _made(name: str, folder: Path, size: str, layout: str) -> tuple[str, str]:
         family = families[own]
         family.make(folder, folder.with_suffix(".truth.json"), 7)
         described = {"dataset name": folder.name, "dataset description": f"Images of our hospital: {family.request}"}
-        _open(folder)
+        _opened(folder)
         return family.request, json.dumps(described)
     replicas.make(name, folder, size=size, seed=7, layout=layout, workers=2)
-    _open(folder)
+    _opened(folder)
     return find(name).requests[0], card_of(find(name))
 
 
-def _open(folder: Path) -> None:
+def _opened(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _row(name: str, state: RunState, asked: Sequence[str], seconds: float) -> str:
-    metric = state.scored.metric if state.scored else None
-    score = f"{metric.name} {metric.value:.3f} [{metric.low:.2f}, {metric.high:.2f}]" if metric else "-"
+    score = scored(state)
     cases = "-"
     if state.locked:
         many = sum(count for side in state.locked.counts.values() for count in side.values())
@@ -89,6 +94,12 @@ def _row(name: str, state: RunState, asked: Sequence[str], seconds: float) -> st
     failed = [gate.name for gate in state.scored.gates if not gate.passed] if state.scored else []
     why = "; ".join([*asked, *failed]) or (state.finished.reason if state.finished and end != "succeeded" else "")
     return f"{name:34} {end:14} {level:7} {score:28} {cases:>11} {state.spent.turns:>5} {seconds:>5.0f}  {why[:200]}"
+
+
+def scored(state: RunState) -> str:
+    """The figure of the test cases with its interval."""
+    metric = state.scored.metric if state.scored else None
+    return f"{metric.name} {metric.value:.3f} [{metric.low:.2f}, {metric.high:.2f}]" if metric else "-"
 
 
 if __name__ == "__main__":

@@ -12,13 +12,15 @@ WORKDIR /app
 COPY requirements/ requirements/
 RUN python3 -m venv /opt/build && python3 -m venv --without-pip /opt/m3builder \
  && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/bootstrap.lock
-ENV VIRTUAL_ENV=/opt/m3builder UV_NO_CACHE=1
+# Bytecode is taken without a look at its source's time, which builders round when they copy a stage.
+ENV VIRTUAL_ENV=/opt/m3builder UV_NO_CACHE=1 PYC_INVALIDATION_MODE=UNCHECKED_HASH
 RUN /opt/build/bin/uv pip install --compile-bytecode --require-hashes -r "$LOCK"
 COPY pyproject.toml README.md ./
 COPY services services
 COPY shared shared
-RUN /opt/build/bin/python -m compileall -q services shared \
- && PYTHONPATH="$(echo /opt/build/lib/python3*/site-packages)" /opt/build/bin/uv pip install --no-deps --no-build-isolation -e .
+RUN /opt/build/bin/python -m compileall -q --invalidation-mode unchecked-hash services shared \
+ && PYTHONPATH="$(echo /opt/build/lib/python3*/site-packages)" /opt/build/bin/uv pip install --no-deps --no-build-isolation -e . \
+ && rm /opt/m3builder/.lock
 
 FROM ${BASE}
 ARG VERSION=0.1.0

@@ -64,11 +64,11 @@ def begun(run_id: str, card: Mapping[str, Any] | None = None, **plan: Any) -> tu
     return asked, planned
 
 
-def told_until(run_id: str, role: AgentName) -> list[Event]:
+def told_until(run_id: str, role: AgentName, view: Ref = NOWHERE) -> list[Event]:
     """The facts of a run after which `role` holds the baton."""
     asked, planned = begun(run_id, dimensions=3)
     found = prepared(run_id, planned)
-    sealed = locked(run_id, found)
+    sealed = locked(run_id, found, view=view)
     module = AssembledModule(template="diagnosis", model="m", loss="l", input_shape=(1, 8, 8, 8))
     assembled = ModuleAssembled.make(
         run_id=run_id,

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -28,7 +28,7 @@ from services.command import (
     top,
     weights,
 )  # fmt: skip
-from services.command.console import connect, err, known, out
+from services.command.console import connect, err, known, out, some
 from services.command.fetch import fetch_run, whole
 from services.command.guard import guard
 from services.command.trace_view import plain, render
@@ -42,8 +42,6 @@ from shared.contracts.runs import SWITCHES, Budget
 from shared.embedded.home import Home
 from shared.errors import M3Error, UserError
 from shared.settings import Settings
-
-Word = TypeVar("Word", bound=str)
 
 app = typer.Typer(
     help="From one sentence to a trained, independently scored, packaged medical imaging model.",
@@ -107,7 +105,8 @@ def run(
     budget: Annotated[
         str,
         typer.Option(
-            metavar="BOUNDS", help="actions=100,tokens=90000,usd=2,gpu_seconds=3600,wall_seconds=7200, or some of them."
+            metavar="BOUNDS",
+            help="actions=100,tokens=90000,usd=2,gpu_seconds=3600,wall_seconds=7200,search_seconds=600, or some.",
         ),
     ] = "",
     without: Annotated[
@@ -121,8 +120,8 @@ def run(
     """Ask for a model and follow the run; its questions are asked here. Ctrl-C detaches; the run goes on."""
     if train_seconds is not None and train_seconds <= 0:
         raise UserError("--train-seconds must be more than 0.")
-    bounds, points = _budget(budget, train_seconds), _some(approve, POINTS, "--approve")
-    left_out = _some(without, SWITCHES, "--without")
+    bounds, points = _budget(budget, train_seconds), some(approve, POINTS, "--approve")
+    left_out = some(without, SWITCHES, "--without")
     with connect() as gateway:
         if core.startswith("scripted:"):
             from services.command.replay import replay  # the bus takes long to import
@@ -303,14 +302,6 @@ def _budget(text: str, train_seconds: float | None) -> Budget:
     except ValidationError as error:
         first = error.errors()[0]
         raise UserError(f"--budget: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
-
-
-def _some(text: str, known: Sequence[Word], option: str) -> tuple[Word, ...]:
-    """The words of a list with commas, in the order of those that are known."""
-    found = {word.strip() for word in text.split(",") if word.strip()}
-    if unknown := found - {*known}:
-        raise UserError(f"{option} takes {', '.join(known)}, not {', '.join(sorted(unknown))}.")
-    return tuple(word for word in known if word in found)
 
 
 def _fail(error: Exception, code: int) -> NoReturn:

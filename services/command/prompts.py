@@ -1,13 +1,14 @@
 """The command that shows what a role is told before its first turn."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from services.command.console import connect
+from services.command.console import connect, some
 from shared.agent.prompt import opening_parts, system_parts, tool_schemas
+from shared.agent.role import Role
 from shared.agent.solo import alone
 from shared.contracts.base import AGENTS
 from shared.contracts.runs import SWITCHES, Switch
@@ -24,21 +25,23 @@ app = typer.Typer()
 
 @app.command()
 def prompt(
-    role: Annotated[str, typer.Argument(help=f"{', '.join(AGENTS)}, or solo: who works without collaboration.")],
+    role: Annotated[
+        str,
+        typer.Argument(help=f"{', '.join(AGENTS)}, or solo: who works without collaboration; none for a table of all."),
+    ] = "",
     core: Annotated[str, typer.Option(help="A model: also tells what its first request costs.")] = "",
     run_id: Annotated[str, typer.Option("--run", metavar="RUN", help="With the first message of this run.")] = "",
     without: Annotated[str, typer.Option(metavar="PARTS", help="As of `m3builder run`.")] = "",
     short: Annotated[bool, typer.Option(help="Only the table of tokens.")] = False,
+    table: Annotated[bool, typer.Option(help="What each part of --without changes, side by side.")] = False,
 ) -> None:
     """What a role is told before its first turn, as a person reads it, with the tokens of each part."""
-    from services.team import TEAM  # the playbooks take long to import
-
-    if role not in (*AGENTS, "solo"):
-        raise UserError(f"There is no role {role!r}; they are {', '.join(AGENTS)} and solo.")
+    if table or not role:
+        print(side_by_side(AGENTS if role in ("", "solo") else [role]))
+        return
     solo = role == "solo"
-    one = next(each for each in TEAM if each.name == (TEAM[0].name if solo else role))
-    one = alone(one, TEAM) if solo else one
-    left_out: tuple[Switch, ...] = tuple(each for each in SWITCHES if each in without.split(","))
+    left_out = some(without, SWITCHES, "--without")
+    one = _role(AGENTS[0] if solo else role, (*left_out, "collaboration") if solo else left_out)
     parts = {f"system: {title}": text for title, text in system_parts(one, left_out).items()}
     tools = {f"tool: {tool['name']}": tool for tool in tool_schemas(one)}
     parts |= {title: json.dumps(tool) for title, tool in tools.items()}
@@ -57,6 +60,47 @@ def prompt(
     print(f"Tokens are an estimate: bytes / {BYTES}.")
     if core:
         print(_cost(core, one.name, round(sum(tokens.values()))))
+
+
+def _role(name: str, left_out: Sequence[Switch]) -> Role:
+    from services.team import TEAM  # the playbooks take long to import
+
+    found = next((each for each in TEAM if each.name == name), None)
+    if found is None:
+        raise UserError(f"There is no role {name!r}; they are {', '.join(AGENTS)} and solo.")
+    return alone(found, TEAM) if "collaboration" in left_out else found
+
+
+def side_by_side(names: Sequence[str]) -> str:
+    """A line for each role and switch: tokens, tools, and what of its prompt is gone or new."""
+    ways: list[tuple[Switch, ...]] = [(), *((switch,) for switch in SWITCHES), SWITCHES]
+    lines = [f"{'role':<17}{'without':<15}{'tokens':>7}{'tools':>7}  what differs"]
+    for name in names:
+        whole = _role(name, ())
+        for way in ways:
+            role, said = _role(name, way), "nothing" if not way else "all four" if way == SWITCHES else way[0]
+            tools = {tool["name"]: json.dumps(tool) for tool in tool_schemas(role)}
+            size = sum(len(text.encode()) for text in (*system_parts(role, way).values(), *tools.values()))
+            before, after = _sections(whole, ()), _sections(role, way)
+            differs = [f"- {one}" for one in _only(before, after)] + [f"+ {one}" for one in _only(after, before)]
+            more = [one for one in tools if one not in {tool["name"] for tool in tool_schemas(whole)}]
+            differs += [f"+ tools {', '.join(more)}"] if more else []
+            lines.append(f"{name:<17}{said:<15}{size / BYTES:>7,.0f}{len(tools):>7}  {'; '.join(differs)}".rstrip())
+    return "\n".join([*lines, f"Tokens are an estimate: bytes / {BYTES}; - is gone, + is new."])
+
+
+def _sections(role: Role, left_out: Sequence[Switch]) -> list[str]:
+    """Names of the parts of its prompt and of their sections."""
+    found = []
+    for title, text in system_parts(role, left_out).items():
+        headings = [] if title.startswith("page ") else text.split("\n## ")[1:]
+        found += [title, *(f"{title}: {one.partition(chr(10))[0]}" for one in headings)]
+    return found
+
+
+def _only(one: Sequence[str], other: Sequence[str]) -> list[str]:
+    """What the other does not have; of a part that it does not have at all, no sections."""
+    return [title for title in one if title not in other and (": " not in title or title.partition(": ")[0] in other)]
 
 
 def _readable(tool: Mapping[str, Any]) -> str:

@@ -1,50 +1,52 @@
 """The Model Trainer's expert: set the training to the time it has, start it, react to how it ends, deliver."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import yaml
 
-from services.model_trainer import shelf
 from services.model_trainer.remedies import Changes, Config, edits, remedy
+from services.model_trainer.search import FILE, Found, search
 from shared.agent.brief import Brief
 from shared.agent.calls import call, submit, text_of
 from shared.agent.returning import bad_samples, hand_back
-from shared.contracts.tools import ReadFiles, StartTraining
+from shared.contracts.starting import StartTraining, Try, TryConfigs
+from shared.contracts.tools import ReadFiles
 from shared.contracts.training import TRAIN, FinishedTraining
 from shared.contracts.transcript import Call, Observation
 from shared.errors import GateFailed, UserError
 from shared.failures import Ended, Known, diagnose, named
 
 CONFIG = "/workspace/config.yaml"
+LEAST = 10.0
+"""Seconds of a try."""
 TRIES = 4
 """Jobs that are started before the trainer says that it cannot."""
 
 
 def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
-    """One job in the ordinary case, after two trials where the shelf has weights that fit. A failure is mended by its
-    cause; a cause that stays is the end."""
-    looked = yield (call(ReadFiles(paths=(CONFIG,))),)
+    """One job in the ordinary case, after a search where there is time for one: then what it chose is gone on with. A
+    failure is mended by its cause; a cause that stays is the end."""
+    looked = yield (call(ReadFiles(paths=(CONFIG, FILE))),)
     config = text_of(looked.results[0], CONFIG)
-    kept: shelf.Changes = {}
-    seconds, notes = brief.train_seconds, ""
-    if start := shelf.candidate(brief, parsed(config)):
-        kept, notes = yield from shelf.trials(brief, start)
-        seconds *= 1 - 2 * shelf.PART
+    found = yield from search(brief, parsed(config), text_of(looked.results[0], FILE))
+    seconds = brief.train_seconds - found.seconds
     # The rest of the budget is for starting, checking the images and writing the package.
-    change: Changes = {"training.train_seconds": int(seconds * 0.9), "training.seed": brief.requested.seed, **kept}
+    change: Changes = {"training.train_seconds": int(seconds * 0.9), "training.seed": brief.requested.seed}
+    change |= found.changes
     causes: list[str] = []
     for number in range(TRIES):
         calls, config = edits("config.yaml", config, change)
-        ended = yield (*calls, call(StartTraining(command=TRAIN, seconds=seconds)))
-        job = ended.event or {}
+        ended = yield from train(found if not number else Found(), seconds, calls)
+        job = job_of(ended)
         told = str(job.get("summary", "; ".join(result.summary for result in ended.results)))
         known = failure(job, told)
         keys = parsed(config)
         # A model that finds nothing is worth another try, and is delivered where that does not help.
         change = remedy(known, keys, causes.count(known.name) + 1) if known else {}
         if job.get("outcome") == "ok" and (number == TRIES - 1 or "dice_zero" in causes or not change):
-            answer = FinishedTraining(job_id=str(job["job_id"]), hyper_parameters=training_keys(keys), notes=notes)
+            kept, job_id = training_keys(keys), str(job["job_id"])
+            answer = FinishedTraining(job_id=job_id, hyper_parameters=kept, notes=found.notes)
             judged = yield (submit("submit_training", answer),)
             raise GateFailed("the package was not accepted: " + "; ".join(judged.notes), "package_accepted")
         if samples := bad_samples(ended):
@@ -60,6 +62,25 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     raise UserError(
         f"training failed {len(causes)} times and the playbook knows no further remedy: {', '.join(causes)}{last}"
     )
+
+
+def train(found: Found, seconds: float, calls: Sequence[Call]) -> Generator[tuple[Call, ...], Observation, Observation]:
+    """Go on with what the search chose, for the rest of the time; where nothing was chosen, or it cannot be gone on
+    with, train the workspace from its beginning."""
+    if found.job and seconds >= LEAST:
+        on = call(TryConfigs(tries=(Try(name="last", continues=found.job),), seconds=int(seconds)))
+        ended = yield (*calls, on)
+        if ended.event:
+            return ended
+        calls = ()
+    return (yield (*calls, call(StartTraining(command=TRAIN, seconds=seconds))))
+
+
+def job_of(ended: Observation) -> Mapping[str, Any]:
+    """The one job that has ended; empty where none was started."""
+    event = ended.event or {}
+    jobs = event.get("jobs")
+    return jobs[0] if isinstance(jobs, list) and jobs and isinstance(jobs[0], dict) else event
 
 
 def failure(job: Mapping[str, Any], told: str) -> Known | None:

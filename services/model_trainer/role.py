@@ -9,6 +9,7 @@ from shared.agent.brief import Brief
 from shared.agent.returning import return_work
 from shared.agent.role import LIBRARY, Facts, Probe, Role, Submission
 from shared.contracts.base import Event, Spent
+from shared.contracts.starting import Repackage, StartTraining, TryConfigs
 from shared.contracts.state import RunState
 from shared.contracts.tools import (
     CopyFiles,
@@ -16,10 +17,7 @@ from shared.contracts.tools import (
     ListFiles,
     PreviewFiles,
     ReadFiles,
-    Repackage,
     RunScript,
-    StartTraining,
-    TryConfigs,
     ViewImage,
     WriteFiles,
 )

@@ -1,6 +1,6 @@
+from services.agent import run_role
 from services.module_architect.role import ROLE
 from services.team import TEAM
-from shared.agent.service import run_role
 from shared.service import serve
 from shared.settings import from_environment
 

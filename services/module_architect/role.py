@@ -12,6 +12,7 @@ from shared.agent.returning import return_work
 from shared.agent.role import LIBRARY, Facts, Probe, Role, Submission
 from shared.contracts.base import Event, Spent
 from shared.contracts.modules import AssembledModule, ModuleAssembled
+from shared.contracts.starting import TryConfigs
 from shared.contracts.state import RunState
 from shared.contracts.tools import (
     CopyFiles,
@@ -21,7 +22,6 @@ from shared.contracts.tools import (
     PreviewFiles,
     ReadFiles,
     RunScript,
-    TryConfigs,
     ViewImage,
     WriteFiles,
 )

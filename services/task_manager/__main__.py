@@ -1,9 +1,9 @@
 import asyncio
 
+from services.agent import run_role
 from services.task_manager.keeper import run_keeper
 from services.task_manager.role import ROLE
 from services.team import TEAM
-from shared.agent.service import run_role
 from shared.service import Context, serve
 from shared.settings import from_environment
 

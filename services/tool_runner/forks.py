@@ -22,8 +22,9 @@ from services.tool_runner.tools import Execute
 from services.tool_runner.tools.syntax import MAX_YAML, find_problem
 from services.tool_runner.training import RESULTS
 from shared.contracts.base import Ref
+from shared.contracts.starting import Repackage, Try, TryConfigs
 from shared.contracts.state import RunState
-from shared.contracts.tools import Repackage, ToolCall, ToolResult, Try, TryConfigs
+from shared.contracts.tools import ToolCall, ToolResult
 from shared.contracts.training import JobFinished, Tried
 from shared.errors import ToolBroken, ToolRefused
 from shared.store import FileEntry, FolderManifest, Store

@@ -4,14 +4,13 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 
-import yaml
-from pydantic import ValidationError
-
 from shared.contracts.cases import CaseSpec
 from shared.contracts.data import SealedSplit
 from shared.contracts.rules import Rules
 from shared.contracts.runs import TaskPlan
 from shared.dataset.intake.choose import choose
+from shared.dataset.rules import reading
+from shared.dataset.rules.found import RulesError
 from shared.errors import ToolRefused
 
 _MAX_RULES = 256 << 10
@@ -19,20 +18,15 @@ _NUMBERS = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def read_rules(text: bytes) -> Rules:
-    """Rules as YAML, which JSON is, too. Raises ToolRefused for anything else, and for YAML that refers to itself."""
+    """Raises ToolRefused for what is no set of rules."""
     if len(text) > _MAX_RULES:
         raise ToolRefused(
             f"the rules are larger than {_MAX_RULES >> 10} kB; say how cases are found, not which they are"
         )
     try:
-        # A few references could stand for a gigabyte.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise ToolRefused("the rules hold a YAML reference (`*name`); write it out")
-        return Rules.model_validate(yaml.safe_load(text))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ToolRefused(f"the rules are no YAML: {' '.join(str(error).split())[:300]}") from None
-    except ValidationError as error:
-        raise ToolRefused(f"these are no rules: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}") from None
+        return reading.read_rules(text)
+    except RulesError as error:
+        raise ToolRefused(str(error)) from None
 
 
 def handed_back(rules: Rules, sealed: bytes | None) -> frozenset[str]:

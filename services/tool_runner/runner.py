@@ -30,6 +30,7 @@ from services.tool_runner.store_metrics import tell_store
 from services.tool_runner.sweeping import carry_out
 from services.tool_runner.tools import Roots, run_tool
 from services.tool_runner.workspaces import Workspaces
+from services.tool_runner.worst import bring
 from shared import telemetry
 from shared.bus.consume import STOP_SECONDS
 from shared.contracts.base import AGENTS
@@ -45,6 +46,7 @@ from shared.contracts.tools import (
     ToolCall,
     ToolClass,
     ToolResult,
+    ViewImage,
 )
 from shared.contracts.weights import LookAtWeights
 from shared.dataset.files.listing import list_files
@@ -82,7 +84,8 @@ class Runner:
 
     async def at_home(self, call: ToolCall) -> bool:
         """Whether this runner has a workspace of the run, or no runner has the one that the call is about."""
-        if call.role not in AGENTS or (self.home / "ws" / call.run_id).is_dir():
+        of_run = call.role in AGENTS and call.tool != ProfileDataset.tool
+        if not of_run or (self.home / "ws" / call.run_id).is_dir():
             return True
         area = area_for(call.role, await self.bus.state(call.run_id))
         return await self.bus.workspace_head(call.run_id, area) is None
@@ -190,7 +193,9 @@ class Runner:
         if call.tool in PREPARED:
             roots = Roots(workspace=workspace)
             return await Forks(call, state, area, self.bus, self.context.store, roots, execute).prepared()
-        shown = await asyncio.to_thread(library, self.context.settings.home) if mounted.templates else None
+        shown = await asyncio.to_thread(library, self.context.settings.home) if mounted.data else None
+        if call.tool == ViewImage.tool:
+            await bring(call, state, area, self.bus, self.context.store, workspace)
         roots = Roots(workspace=workspace, data=mounted.data, templates=mounted.templates, library=shown)
         return await run_tool(call.tool, dict(call.arguments), roots, execute, call.call_id)
 

@@ -28,10 +28,11 @@ from services.tool_runner.training import (
     size_of,
 )
 from services.tool_runner.worst import Worst
-from shared.contracts.base import Ref
+from shared.contracts.base import AGENTS, Ref
 from shared.contracts.state import RunState
 from shared.contracts.training import JobSpec, Tried
 from shared.errors import HandedBack, Unavailable
+from shared.models import cores
 
 if TYPE_CHECKING:
     from services.tool_runner.jobs import Jobs
@@ -50,6 +51,8 @@ class TrainJob:
         """The workspace of the roles."""
         self.own = fork_area(self.shared, spec.job_id)
         self.area = self.own if spec.forked else self.shared
+        self.tried = ""
+        """Name of the try, where it is one."""
         self.seed: Ref | None = None
         """What the workspace held before the first attempt."""
 
@@ -63,6 +66,7 @@ class TrainJob:
             if self.seed is None:
                 return {"outcome": "failed", "summary": "it was prepared for an earlier split of the data; try again"}
             tried = await read_note(self.store, self.seed)
+            self.tried = tried.name
         fill = self._copy if tried else seed_for(self.area, state, self.jobs.context, mounted)
         await self.workspaces.open(spec.run_id, self.area, fill)
         if tried:
@@ -147,8 +151,8 @@ class TrainJob:
         metrics, told, problems = [
             await asyncio.to_thread(read_json, workspace, f"{name}.json") for name in ("metrics", "tiers", "problems")
         ]
-        if done.outcome == "ok" and not spec.forked:
-            drawn = Worst(self.jobs.context, self.jobs.level, spec, self.store, workspace, mounted)
+        if done.outcome == "ok" and self._looked_at():
+            drawn = Worst(self.jobs.context, self.jobs.level, spec, self.store, workspace, mounted, self.tried)
             end["summary"] += await drawn.pictures(self.state, metrics.get("cases"))
         await self.workspaces.save(spec.run_id, self.area)
         tiers = evidence(told)
@@ -172,6 +176,11 @@ class TrainJob:
                 end["summary"] += "\n" + telling.in_words(metrics, curve, "" if spec.forked else await self._changed())
         # First what it is and what to do about it, then what was said.
         return end | {"summary": f"{known}\n{end['summary']}"} if known else end
+
+    def _looked_at(self) -> bool:
+        """Whether whoever asked for it may look at pictures: the playbook does not."""
+        spec, asked = self.spec.asked_by, self.state.requested
+        return not (asked and spec in AGENTS and cores(asked.core)[spec] == "playbook")
 
     async def _changed(self) -> str:
         """What this training differs by from the last one that ended."""

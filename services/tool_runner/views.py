@@ -96,6 +96,8 @@ def write_build_seed(view: ViewManifest, folder: Path) -> None:
     label_map: dict[str, JsonValue] = {"names": list(view.facts.label_names)}
     if view.facts.label_values:
         label_map["values"] = dict(view.facts.label_values)
+    if len(view.facts.channels) > 1:
+        label_map["channels"] = list(view.facts.channels)
     _write(folder / "label_map.json", json.dumps(label_map, indent=2) + "\n")
     _write(folder / "counts.json", json.dumps(how_many, indent=2) + "\n")
     _write(folder / "facts.json", view.facts.model_dump_json(indent=2) + "\n")

@@ -6,7 +6,7 @@ from shared.contracts.transcript import Observation
 
 _ROOM = MAX_MESSAGE_BYTES - 4096
 """A little is left for what is added behind."""
-_KEPT, _END = 3000, 500
+KEPT, _END = 3000, 500
 """Characters of a text that had to be cut, and how many of them are its end."""
 
 
@@ -36,9 +36,9 @@ def _valueless(result: ToolResult) -> ToolResult:
 
 
 def _cut(result: ToolResult) -> ToolResult:
-    if len(result.summary) <= _KEPT:
+    if len(result.summary) <= KEPT:
         return result
-    gone = len(result.summary) - _KEPT
+    gone = len(result.summary) - KEPT
     gone_for = f"[... {gone:,} characters left out: a turn has no room for them, ask for less ...]"
-    said = f"{result.summary[: _KEPT - _END]}\n{gone_for}\n{result.summary[-_END:]}"
+    said = f"{result.summary[: KEPT - _END]}\n{gone_for}\n{result.summary[-_END:]}"
     return result.model_copy(update={"summary": said, "truncated": True})

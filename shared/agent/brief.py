@@ -41,6 +41,8 @@ class Brief(Contract):
     never gets it (`shared.disclosure`)."""
     train_seconds: float = 3600.0
     """Wall time that one training job may take."""
+    search_seconds: float | None = None
+    """Of these, what comparing changes may take; None leaves it to the role."""
 
 
 def make_brief(
@@ -56,6 +58,8 @@ def make_brief(
         raise ValueError(f"run {state.run_id} was never requested")
     later = role in ("module_architect", "model_trainer")
     job = state.budget.train_seconds or train_seconds
+    search = state.budget.search_seconds
+    compared = "" if search is None else f", comparing changes of the module {search:g} s of them"
     used = budget.told(budget.bounds(state, Spent(), datetime.now(UTC)))
     return Brief(
         run_id=state.run_id,
@@ -74,7 +78,10 @@ def make_brief(
             for key, value in state.answers.items()
             if role == "data_engineer" or state.askers.get(key) != "data_engineer"
         },
-        budget=f"{used} Tries and the training that is delivered may take {job:g} s together." if later else used,
+        budget=f"{used} Tries and the training that is delivered may take {job:g} s together{compared}."
+        if later
+        else used,
         weights=weights if later else (),
         train_seconds=job,
+        search_seconds=search,
     )

@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Mapping
 
-from shared.contracts.base import Contract
-from shared.contracts.tools import EditFiles, ToolArgs, ToolResult
+from shared.contracts.base import Contract, ToolArgs
+from shared.contracts.tools import EditFiles, ToolResult
 from shared.contracts.transcript import Call
 
 

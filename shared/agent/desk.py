@@ -13,12 +13,14 @@ from shared.agent import budget
 from shared.agent.brief import Brief
 from shared.agent.calls import text_of
 from shared.agent.role import Facts, Probe, Role
+from shared.agent.showing import fenced
 from shared.agent.solo import going_on
 from shared.agent.tries import seconds_left, table, told_of
-from shared.contracts.base import Spent
+from shared.contracts.base import Spent, ToolArgs
 from shared.contracts.flow import ASKS, GOES_ON, stage_of
+from shared.contracts.starting import Repackage, StartTraining, TryConfigs
 from shared.contracts.state import RunState
-from shared.contracts.tools import ReadFiles, Repackage, StartTraining, ToolArgs, ToolCall, ToolResult, TryConfigs
+from shared.contracts.tools import ReadFiles, ToolCall, ToolResult
 from shared.contracts.training import REPACKAGE, TRAIN, JobSpec
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import DataUnusable, ToolBroken
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from shared.bus import Bus
 
 MACHINE = "/workspace/environment.json"
-"""What the runner says of itself."""
+"""What the runner says of itself; programs of the role before may have written something else."""
+MACHINE_ROOM = 4000
 
 CALL_SECONDS = 900.0
 """A tool call may wait in the queue and run for up to ten minutes; unpacking an uploaded dataset comes on top."""
@@ -58,7 +61,7 @@ class Desk:
             if stage_of(self.role.name).area == "build":
                 call_id = f"{self.brief.run_id}-{self.role.name}-{self.brief.order[:16]}-machine"
                 found = text_of(await self.call(call_id, ReadFiles.tool, {"paths": [MACHINE]}), MACHINE)
-                self.brief = self.brief.model_copy(update={"machine": json.loads(found) if found else {}})
+                self.brief = self.brief.model_copy(update={"machine": _machine(found)})
             await self.record(
                 Observation(
                     run_id=self.brief.run_id,
@@ -193,7 +196,7 @@ class Desk:
                 run_id=self.brief.run_id,
                 role=self.role.name,
                 number=self.turns,
-                notes=(table(state, self.role.name, self.brief.train_seconds, ended),),
+                notes=(fenced(table(state, self.role.name, self.brief.train_seconds, ended)),),
                 event_id=ended[-1].event_id,
                 event=told_of(ended),
                 budget=await self.budget(),
@@ -214,6 +217,15 @@ async def gather_calls(desk: Desk, turn: Turn, calls: list[tuple[int, Call, Tool
     if all(arguments.reads_only for _, _, arguments in calls):
         return list(await asyncio.gather(*(one(*item) for item in calls)))
     return [await one(*item) for item in calls]
+
+
+def _machine(text: str) -> dict[str, JsonValue]:
+    """The facts of a machine as they stand in its file; none where something else does."""
+    try:
+        found = json.loads(text) if len(text) <= MACHINE_ROOM else None
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def now() -> datetime:

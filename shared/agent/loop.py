@@ -7,13 +7,15 @@ from pydantic import JsonValue, ValidationError
 
 from shared import telemetry
 from shared.agent import budget
-from shared.agent.bounds import bounded
+from shared.agent.bounds import KEPT, bounded
 from shared.agent.core import Core
 from shared.agent.desk import Desk, gather_calls, now
 from shared.agent.role import Facts, Submission
+from shared.agent.showing import shortened
 from shared.agent.stuck import hopeless, nudge
-from shared.contracts.base import Contract, Spent
-from shared.contracts.tools import ToolArgs, ToolResult
+from shared.contracts.base import Contract, Spent, ToolArgs
+from shared.contracts.starting import STARTERS
+from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import GateFailed, M3Error
 
@@ -99,7 +101,8 @@ def _first_try(desk: Desk) -> None:
 
 
 async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
-    """Run a turn's calls. Every call gets a result, in its place; a submission is judged after all calls beside it."""
+    """Run a turn's calls. Every call gets a result, in its place; a submission is judged after all calls beside it but
+    those that start jobs, which are made where it is refused."""
     results: dict[int, ToolResult] = {}
     ready: list[tuple[int, Call, ToolArgs]] = []
     notes: list[str] = []
@@ -118,6 +121,8 @@ async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
                 ready.append((position, call, model.model_validate(call.arguments)))
             except ValidationError as error:
                 results[position] = _refused(desk, turn, position, _plain(error))
+    later = [one for one in ready if ends and one[1].name in STARTERS]
+    ready = [one for one in ready if one not in later]
     for (position, _, _), result in zip(ready, await gather_calls(desk, turn, ready), strict=True):
         results[position] = result
     if ends:
@@ -135,6 +140,12 @@ async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
         else:
             results[ends[0]], problems = judged
             notes += problems
+    if accepted:
+        ended = f"not started: {accepted.tool} beside it was accepted, which ends your work"
+        results |= {position: _refused(desk, turn, position, ended) for position, _, _ in later}
+    else:
+        for (position, _, _), result in zip(later, await gather_calls(desk, turn, later), strict=True):
+            results[position] = result
     if not turn.calls:
         notes.append("You asked for no tool. Work goes on with tools and ends with a submission.")
     notes += nudge(desk.segment)
@@ -157,7 +168,8 @@ async def _submitted(desk: Desk, turn: Turn, position: int) -> Accepted | tuple[
         answer = submission.answer.model_validate(call.arguments)
     except ValidationError as error:
         return _refused(desk, turn, position, _plain(error)), []
-    facts, problems = await _judge(desk, turn, position, submission, answer)
+    facts, found = await _judge(desk, turn, position, submission, answer)
+    problems = _within(found)
     if not problems:
         return Accepted(tool=submission.tool, answer=answer.model_dump(mode="json"), facts=facts, spent=desk.spent)
     refused = _refused(desk, turn, position, "not accepted:\n- " + "\n- ".join(problems))
@@ -175,6 +187,17 @@ async def _judge(
     facts["returned"] = dict(state.returned)
     facts["answers"] = dict(state.answers)
     return facts, submission.check(answer, facts, desk.brief)
+
+
+def _within(problems: list[str]) -> list[str]:
+    """Problems that fit into what an observation keeps of any result, so that none has to be said besides."""
+    kept: list[str] = []
+    for number, problem in enumerate(problems):
+        one = shortened(problem, KEPT // 3)
+        if sum(len(each) + 3 for each in kept) + len(one) > KEPT * 5 // 6:
+            return [*kept, f"and {len(problems) - number} more"]
+        kept.append(one)
+    return kept
 
 
 def _refused(desk: Desk, turn: Turn, position: int, text: str) -> ToolResult:

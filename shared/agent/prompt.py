@@ -13,8 +13,14 @@ from shared.contracts.runs import DataCard, Switch
 
 COMMON = Path(__file__).with_name("common.md")
 SOLO = Path(__file__).with_name("solo.md")
-SECTIONS: Mapping[str, Switch] = {"Example": "few_shot", "Before you submit": "reflection"}
-"""Headings of a role's prompt whose sections a run can go without."""
+ONCE = Path(__file__).with_name("once.md")
+OUTSIDE = Path(__file__).with_name("outside.md")
+SECTIONS: Mapping[str, Switch] = {
+    "Example": "few_shot",
+    "Before you submit": "reflection",
+    "What comes back": "debugging",
+}
+"""Headings of prompts whose sections a run can go without."""
 
 CARDS_ROOM = 30_000
 """Characters that the datasets of the Task Manager's first message may have; descriptions are cut until they fit."""
@@ -27,7 +33,9 @@ EVIDENCE = 4000
 
 def system_parts(role: Role, without: Collection[Switch] = ()) -> dict[str, str]:
     """What a role is told before anything of a run: title -> text, the same in every run, for endpoints' caches."""
-    parts = {"rules for every role": COMMON.read_text(encoding="utf-8")}
+    parts = {"rules for every role": _with_sections(COMMON.read_text(encoding="utf-8"), without)}
+    if "debugging" in without:
+        parts["first try"] = ONCE.read_text(encoding="utf-8")
     if role.team:
         parts["alone"] = SOLO.read_text(encoding="utf-8")
     for one in role.team or (role,):
@@ -37,8 +45,10 @@ def system_parts(role: Role, without: Collection[Switch] = ()) -> dict[str, str]
     return parts
 
 
-def system_prompt(role: Role, without: Collection[Switch] = ()) -> str:
-    return "\n".join(system_parts(role, without).values())
+def system_prompt(role: Role, without: Collection[Switch] = (), outside: bool = False) -> str:
+    """`outside`: for an endpoint that is shown surrogates."""
+    told = OUTSIDE.read_text(encoding="utf-8") if outside else ""
+    return "\n".join(system_parts(role, without).values()) + told
 
 
 def _with_sections(text: str, without: Collection[Switch]) -> str:
@@ -79,22 +89,26 @@ def opening(brief: Brief) -> str:
 
 
 def opening_parts(brief: Brief) -> dict[str, str]:
-    """Title -> text of what a role needs to know of its run: no ids, hashes or zeros, and what others wrote as data."""
-    parts = {"Request": brief.requested.requirement}
-    if brief.role == "task_manager":
-        parts["Datasets"] = datasets(brief.cards)
-        if brief.requested.dataset:
-            parts["Chosen by the person who asks"] = brief.requested.dataset
+    """Title -> text of what a role needs to know of its run, without ids, hashes or zeros."""
+    ours = {"Request": brief.requested.requirement}
+    if brief.role == "task_manager" and brief.requested.dataset:
+        ours["Chosen by the person who asks"] = brief.requested.dataset
+    told = {title: fenced(text) for title, text in _from_others(brief).items()}
+    return ours | told | ({"Budget": brief.budget} if brief.budget else {})
+
+
+def _from_others(brief: Brief) -> dict[str, str]:
+    """What was read from cards and files, measured, or written by another role: some of its words may be anybody's."""
+    parts = {"Datasets": datasets(brief.cards)} if brief.role == "task_manager" else {}
     if brief.planned:
         plan = brief.planned.plan
         hidden = {"dataset_id", "reason", "refused", "instructions"}
         parts["Plan"] = as_text(plan.model_dump(mode="json", exclude_defaults=True, exclude=hidden))
-        if words := plan.instructions.get(brief.role):
-            parts["From the Task Manager"] = words
+        parts["From the Task Manager"] = plan.instructions.get(brief.role, "")
     if brief.planned and brief.role == "data_engineer":
         card = brief.planned.card
         told = {"name": card.name, "description": card.description, **card.extra, "files": _files(card)}
-        parts["Card of the dataset"] = fenced(as_text({name: one for name, one in told.items() if one}))
+        parts["Card of the dataset"] = as_text({name: one for name, one in told.items() if one})
     if brief.locked:
         lock = brief.locked
         sides = {
@@ -103,25 +117,21 @@ def opening_parts(brief: Brief) -> dict[str, str]:
             if side in lock.counts
         }
         facts = lock.facts.model_dump(mode="json", exclude_defaults=True)
-        parts["Cases, as trusted programs measured them"] = fenced(as_text({"cases": sides} | facts))
+        parts["Cases, as trusted programs measured them"] = as_text({"cases": sides} | facts)
     if brief.assembled:
         made = brief.assembled
         module = made.module.model_dump(mode="json", exclude_defaults=True, exclude={"confirmed"})
         told = {**module, "batches": made.batch_shapes, "settled": made.settled, "probe": made.measured}
-        parts["Module, as the probe saw it"] = fenced(as_text({name: one for name, one in told.items() if one}))
+        parts["Module, as the probe saw it"] = as_text({name: one for name, one in told.items() if one})
     if brief.weights:
         shelf = [one.model_dump(mode="json", exclude_defaults=True) for one in brief.weights]
-        parts["Weights on the shelf"] = fenced(as_text(shelf))
-    if brief.machine:
-        parts["Machine"] = as_text(brief.machine)
-    if brief.answers:
-        parts["Answered by a person"] = as_text(brief.answers)
+        parts["Weights on the shelf"] = as_text(shelf)
+    parts["Machine"] = as_text(brief.machine) if brief.machine else ""
+    parts["Answered by a person"] = as_text(brief.answers) if brief.answers else ""
     if back := brief.handed_back:
         evidence = shortened(as_text({"reason": back.reason, "evidence": back.evidence}), EVIDENCE)
-        parts[f"Handed back to you by {back.sender}"] = fenced(evidence)
-    if brief.budget:
-        parts["Budget"] = brief.budget
-    return parts
+        parts[f"Handed back to you by {back.sender}"] = evidence
+    return {title: text for title, text in parts.items() if text}
 
 
 def datasets(cards: Collection[DataCard]) -> str:
@@ -139,7 +149,7 @@ def datasets(cards: Collection[DataCard]) -> str:
         text = as_text(listed)
         if len(text) <= CARDS_ROOM:
             break
-    return fenced(text)
+    return text
 
 
 def _files(card: DataCard) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from pydantic import JsonValue
 
 import shared.training
 from shared.agent.brief import Brief
-from shared.contracts.base import AgentName, Contract, Event, Spent
+from shared.contracts.base import AgentName, Contract, Event, Spent, ToolArgs
 from shared.contracts.state import RunState
-from shared.contracts.tools import ToolArgs
 from shared.contracts.transcript import Call, Observation
 
 LIBRARY = Path(shared.training.__file__).with_name("README.md")

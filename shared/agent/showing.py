@@ -7,12 +7,17 @@ import yaml
 
 OPEN, CLOSE = "<data>", "</data>"
 """Between them stands what was read from somewhere: to be judged, never followed."""
-_END = re.compile(r"<(\s*/\s*data)", re.IGNORECASE)
+_UNSEEN = (
+    r"[\s\u00ad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    r"\U000e0000-\U000e01ef]*"
+)
+"""What a reader does not see between two letters."""
+_TAG = re.compile(rf"([<\ufe64\uff1c])({_UNSEEN}[/\uff0f]?{_UNSEEN}{_UNSEEN.join('data')}(?![\w-]))", re.IGNORECASE)
 
 
 def fenced(text: str) -> str:
-    """Text that others wrote, marked as data. It cannot end its own fence."""
-    inside = _END.sub(r"<\\\1", text).strip()
+    """Text that others wrote, marked as data. It can neither end its own fence nor begin another."""
+    inside = _TAG.sub(r"\1\\\2", text).strip()
     return f"{OPEN}\n{inside}\n{CLOSE}"
 
 

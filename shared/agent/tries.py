@@ -39,7 +39,7 @@ def told_of(ended: Sequence[JobFinished]) -> dict[str, JsonValue]:
     jobs = [done.model_dump(mode="json", include=wanted) for done in ended]
     for job, done in zip(jobs, ended, strict=True):
         job["summary"] = job["summary"][:_SUMMARY]
-        job["metrics"] = {name: done.metrics.get(name) for name in ("metric", "metric_name")}
+        job["metrics"] = {name: done.metrics.get(name) for name in ("metric", "metric_name", "spread")}
     return {"jobs": list(jobs)}
 
 
@@ -66,8 +66,12 @@ def table(state: RunState, role: AgentName, train_seconds: float, ended: Sequenc
     best = best_first[0] if best_first else None
     if best and best in ended and best.tried and best.outcome == "ok":
         lines.append(f"{best.tried.name} tells:\n{best.summary[:_SUMMARY]}")
-    left = max(0.0, seconds_left(state, role, train_seconds))
-    lines.append(f"Left: {left:.0f} of {train_seconds:.0f} s of training; {len(state.trainings)} jobs so far.")
+    run, own = (max(0.0, seconds_left(state, one, train_seconds)) for one in ("model_trainer", role))
+    share = f"; of them {own:.0f} s for tries of the Module Architect" if role == "module_architect" else ""
+    lines.append(
+        f"Left for tries and the training that is delivered: {run:.0f} of {train_seconds:.0f} s{share}; "
+        f"{len(state.trainings)} jobs so far."
+    )
     return "\n".join([head, *lines])
 
 

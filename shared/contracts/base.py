@@ -30,9 +30,18 @@ SEGMENTATIONS: frozenset[TaskKind] = frozenset({"organ_segmentation", "anomaly_d
 
 
 class Contract(BaseModel):
-    """Frozen and closed: an unknown field is an error, so that two versions never talk past each other."""
+    """Frozen and closed: an unknown field is an error, so that two versions never talk past each other. What stands
+    below a field describes it in the JSON Schema, too, from which models learn how a tool is called."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ToolArgs(Contract):
+    """Arguments of a tool. `tool` is the name by which a core calls it."""
+
+    tool: ClassVar[str]
+    reads_only: ClassVar[bool] = True
+    """Calls that only read may run side by side."""
 
 
 class Ref(Contract):

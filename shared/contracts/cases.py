@@ -1,5 +1,6 @@
 """From rules to cases: what the resolver lists, what intake makes of it, and what either says about coverage."""
 
+from collections.abc import Collection
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -8,8 +9,24 @@ from shared.contracts.base import Contract, Ref, TaskKind
 from shared.contracts.rules import MaskKind, Rules, Split
 from shared.contracts.wrapping import Groups, Wrapping
 
+NAMES, NAME, NAMES_IN_ALL = 1000, 100, 20_000
+"""Most names of classes or structures, and characters of one and of all: names travel to later roles."""
 Grouping = Literal["stated", "derived", "inferred"]
 """How sure patients are: a column or header names them; read off names or folders; or each case counts as one."""
+
+
+def unfit(names: Collection[str]) -> str:
+    """Why these cannot name classes or structures: names could carry anything, and a vocabulary is short. Empty where
+    they can."""
+    if strange := [name for name in names if not 0 < len(name) <= NAME or not name.isprintable()]:
+        return (
+            f"{len(strange)} of {len(names)} names of classes or structures are empty, not printable or longer than "
+            f"{NAME} characters, such as {strange[0][:40]!r}: give them short names in `classes` or `values`, or take "
+            "another column"
+        )
+    if len(names) > NAMES or sum(map(len, names)) > NAMES_IN_ALL:
+        return f"{len(names)} names of classes or structures are too many or too long: take another column"
+    return ""
 
 
 class Part(Contract):

@@ -46,7 +46,7 @@ class DatasetFacts(Contract):
     by_script: bool = False
     """Whether a script listed the cases instead of rules."""
     measured: dict[str, JsonValue] = {}
-    """Sizes, spacing, values (`hu`, percentiles by class), over the training cases."""
+    """Sizes, spacing, values (`hu`, percentiles by class, of structures inside them), over the training cases."""
 
 
 class PreparedDataset(Contract):

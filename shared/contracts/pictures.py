@@ -5,8 +5,7 @@ A call and not a job, since a run that has ended is closed: pictures are no fact
 
 from pydantic import Field
 
-from shared.contracts.base import Contract, Ref
-from shared.contracts.tools import ToolArgs
+from shared.contracts.base import Contract, Ref, ToolArgs
 
 MAX_PICTURES = 12
 MAX_PNG = 256 << 10

@@ -111,7 +111,8 @@ class LabelRule(Contract):
 
 
 MaskKind = Literal[
-    "file", "palette", "array", "rle", "boxes", "polygons", "coco", "yolo", "voc", "labelme", "dicom_seg", "rtstruct"
+    "file", "palette", "array", "rle", "boxes", "polygons", "coco", "label_studio", "yolo", "voc", "labelme",
+    "dicom_seg", "rtstruct",
 ]  # fmt: skip
 Box = Literal["corners", "inclusive", "size", "middle"]
 
@@ -120,11 +121,13 @@ class MaskRule(Contract):
     """Where structures are marked. Several rules of one case add up, the later one on top.
 
     `file`: `files` is a label image, or with the field `structure` one binary file a structure.
-    `palette`: a colour picture with `colors`. `array`: `array` of the image's own file, or of `files`;
+    `palette`: a colour picture with `colors`. Where names do not lead to the images, the cells of `column` of `table`
+    name a case's masks, by path, name or a field of `files`, as a table's key names images (`12` is `kontur_012` of
+    `kontur_{number}`). `array`: `array` of the image's own file, or of `files`;
     `{field}` takes a field's text, and with `case: entry` it has one mask an entry.
     `rle`: `column` of `table`, one row or several a case. `boxes`, `polygons`: numbers in `columns` of `table`, one row
     or several a case; of overlapping ones of one rule the smaller is on top, and a row without numbers marks nothing.
-    `coco`: `files` is the JSON; its images are matched by name.
+    `coco`, `label_studio`: `files` is the JSON; its images are matched by name.
     `yolo`, `voc`, `labelme`: one text, XML or JSON file a case; `values`/`structures` name the numbers of yolo.
     `dicom_seg`, `rtstruct`: the object refers to its series itself.
     """
@@ -132,10 +135,11 @@ class MaskRule(Contract):
     kind: MaskKind = "file"
     files: Patterns = ()
     structure: str | None = None
-    """Name of the structure where everything that is not 0 belongs to one; `{field}` takes a field's text."""
+    """Name of the structure where everything that is not 0, or that is marked (coco, label_studio), belongs to one;
+    `{field}` takes a field's text."""
     values: dict[str, int] = {}
     """Structure -> its value in the file (of yolo, boxes: its number); a case with another value is left out. Empty and
-    no `structure`: all values that occur, named by the file's own names (SEG, COCO, RTSTRUCT, VOC) or
+    no `structure`: all values that occur, named by the file's own names (SEG, COCO, Label Studio, RTSTRUCT, VOC) or
     `structure <value>`."""
     colors: dict[str, str] = {}
     """Of a palette: `#rrggbb` -> structure; black is background unless listed."""

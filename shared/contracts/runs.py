@@ -27,6 +27,9 @@ class Budget(Contract):
     train_seconds: float | None = Field(default=None, gt=0)
     """Wall seconds that all tries and the training that is delivered may take together. A training that is started
     again, after a failure for instance, may take as long again."""
+    search_seconds: float | None = Field(default=None, ge=0)
+    """Of `train_seconds`, what the Model Trainer may spend on comparing changes of the module before it goes on with
+    one; 0 is no comparison. The playbook takes a part of its own choice where none is given."""
 
 
 class DataCard(Contract):

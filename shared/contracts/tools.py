@@ -5,12 +5,13 @@ The eight of the paper keep their names (appendix 0.A.3). Paths are virtual and 
 training view, read-only, `/templates/...` the training templates, read-only.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import Field, JsonValue
 
-from shared.contracts.base import Contract, Ref, RunId, Service, TaskKind, Token
+from shared.contracts.base import Contract, Ref, RunId, Service, TaskKind, Token, ToolArgs
 from shared.contracts.runs import DataCard
+from shared.contracts.starting import STARTERS, Repackage, StartTraining, TryConfigs
 
 ToolClass = Literal["data", "build", "train", "intake"]
 """`intake` is what runners ask of each other: batches of an intake job. Every runner of `data` serves it, too."""
@@ -20,14 +21,6 @@ MAX_RESULT_CHARS = 12_000
 
 MAX_PICTURE_BYTES = 48_000
 """Of one picture in a result: three of them in base64 leave room for texts in a message."""
-
-
-class ToolArgs(Contract):
-    """Arguments of a tool. `tool` is the name by which a core calls it."""
-
-    tool: ClassVar[str]
-    reads_only: ClassVar[bool] = True
-    """Calls that only read may run side by side."""
 
 
 class ListFiles(ToolArgs):
@@ -127,9 +120,9 @@ class PreviewFiles(ToolArgs):
 
 class ProposeRules(ToolArgs):
     """Search for the rules by which this dataset's cases are found. Answers with the best few, each as YAML with what
-    it explains: cases, patients, classes, files left out and why. Save the one you take as dataset.yaml, changed where
-    it has to be: of few cases, much that is your own keeps the score from being useful. Where two explain the same and
-    differ in one decision, ask a person.
+    it explains: cases, patients, classes, files left out and why. Nothing is written: save the one you take as
+    dataset.yaml, changed where it has to be: of few cases, much that is your own keeps the score from being useful.
+    Where two explain the same and differ in one decision, ask a person.
     """
 
     tool = "propose_rules"
@@ -158,70 +151,25 @@ class TryRules(ToolArgs):
     """YAML of the rules."""
 
 
+MOST_PICTURES = 16
+"""In one view."""
+
+
 class ViewImage(ToolArgs):
     """Look at an image or scan in three planes, or at several side by side, with their numbers.
 
-    Of several each gets a numbered cell (of a scan the axial plane through its mask, else its middle): cases by class,
-    or the worst ones, in one picture. `overlays` are masks, `captions` words such as the class, one a path ("" for
-    none). The picture is also kept below /workspace/views.
+    A path may be a pattern (/data/*/image.nii.gz) or the sample_id of a case, for which an overlay has its mask; up to
+    16 pictures in all. worst/NAME/1.png is the worst case of the try NAME. Of several each gets a numbered cell (of a
+    scan the axial plane through its mask, else its middle): cases by class, or the worst ones, in one picture.
+    `overlays` are masks, `captions` words such as the class, one a picture ("" for none). The picture is also kept
+    below /workspace/views.
     """
 
     tool = "view_image"
     reads_only = False
-    paths: tuple[str, ...] = Field(min_length=1, max_length=16)
+    paths: tuple[str, ...] = Field(min_length=1, max_length=MOST_PICTURES)
     overlays: tuple[str, ...] = ()
     captions: tuple[str, ...] = ()
-
-
-class StartTraining(ToolArgs):
-    """Start a training job in the build workspace and go to sleep until it ends. Its end comes back as JobFinished.
-
-    Example: command ["python", "train.py", "--config", "config.yaml"]. `seconds` are cut to what tries have left of the
-    run's `train_seconds`; a training that is started again may take as long again.
-    """
-
-    tool = "start_training"
-    reads_only = False
-    command: tuple[str, ...] = Field(min_length=1)
-    seconds: float = Field(default=3600, gt=0)
-
-
-class Try(Contract):
-    """The workspace with some changes."""
-
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,40}$")]
-    """A short word for it, of your own, once in a run."""
-    changes: dict[str, JsonValue] = {}
-    """Dotted key of config.yaml -> value, such as {"training.learning_rate": 0.0003}."""
-    files: dict[str, str] = {}
-    """Path in the workspace -> its whole text, where a try needs other code."""
-    continues: str | None = None
-    """Name or job id of a training of this run that is gone on with, from its workspace and checkpoints."""
-
-
-class TryConfigs(ToolArgs):
-    """Train 1 to 8 variants of the workspace for `seconds` each and go to sleep until all have ended; you are then told
-    one table of all trainings so far, best first. Each runs in a copy of its own, side by side where runners are free,
-    so your workspace stays as it is; the package of any can be delivered. Give only what differs: [] of changes is the
-    workspace as it is. `training.train_seconds` is set for you. All tries and the last training together may take the
-    run's `train_seconds`; a try that is continued costs its further seconds only.
-    """
-
-    tool = "try_configs"
-    tries: tuple[Try, ...] = Field(min_length=1, max_length=8)
-    seconds: float = Field(ge=10)
-    """Wall seconds of each."""
-
-
-class Repackage(ToolArgs):
-    """Write the package of a finished training anew, in seconds: its weights, with the code of your workspace as it is
-    now (predict.py and what it imports) and those .json files of the workspace that the package has, too, such as an
-    edited config.json. A job without training: you sleep, and deliver it by its own id.
-    """
-
-    tool = "repackage"
-    job: str
-    """Name or job id of the training."""
 
 
 TOOLS: dict[str, type[ToolArgs]] = {
@@ -243,11 +191,6 @@ TOOLS: dict[str, type[ToolArgs]] = {
         Repackage,
     )
 }
-
-STARTERS = (StartTraining.tool, TryConfigs.tool, Repackage.tool)
-"""Tools that start jobs, on whose end a role sleeps: `data["jobs"]` of their results are the ids."""
-READING = frozenset(TOOLS) - {"copy_files", "write_files", "edit_files", *STARTERS}
-"""Tools whose answers hold what stands in files, tables, headers or the output of programs."""
 
 PROBES = ("resolve_rules", "verify_infeasible", "verify_batches", "verify_package")
 """Trusted code that the runner runs from its own image on behalf of a role's check; never offered to a core."""

@@ -5,25 +5,29 @@ else becomes a surrogate of the same form, which the model's calls are freed of 
 no index of the data is needed, and what nobody looked at is hidden, too. Why a word may pass (`judge`):
 
 - It is ours. Identifiers of our programs, names of Python and of files, and terms of radiology pass anywhere. A
-  common word passes beside a word that follows it in a text of ours as well: `image files`, not `grace young`.
+  common word passes beside a word that follows it in a text of ours as well: `image files`, not `grace young`; the
+  most frequent (`of`, `with`) pass in lower case by themselves. What is read below /m3 and /templates is ours as a
+  whole.
 - It is schema (`public`): headers, arrays, classes and splits that the profile found, where five files have the
   value, no header or form speaks of people, and patients are told apart by something else. So a value counts by where
   it stands.
 - The endpoint said it itself: its own variables come back to it. What it knows by surrogate is kept with the turn
   (`Turn.hidden`), so that it is told what it said as it said it, and a dialogue's beginning stays as it was.
-- A number passes where it stands by itself with four digits at most, two in quotation marks; any in what programs of
-  ours measured for the brief. Numbers in names, ids and longer ones are replaced by as many digits, dates move by as
-  many days.
+- A number of three digits at most passes anywhere, one of four where it stands by itself; any in what programs of ours
+  measured for the brief. Longer ones in names, ids and results are replaced by as many digits, dates move by as many
+  days. In a line of the model's code a number beside a division is its own.
 - Against all of that: a sentence that is not ours is hidden whole (reports), and a capitalised word beside a hidden
   one (`Mark Quackenbush`) is, whatever else it means. Splits of names over paths, case and escapes change nothing.
 
 Behind the lock there are no raw data. What trainings print is told as it is but for what was hidden before, dates and
-UIDs; where reports are the targets, as above. Where a card is read, common words pass in lower case by themselves.
+UIDs; where reports are the targets, as above. Where a card is read, and in what a role is told first behind the lock,
+common words (ours, those of Python's manual and library) pass in lower case by themselves; so they do as ordered in the
+request, the plan, a card or the notes of a module.
 
 Limits. What hides in words or numbers that pass cannot be seen: a script that a hostile model writes can spell a name
-in counts. Years and ages by themselves pass, as do names that are terms (`case`, `field`) in lower case or alone. Of
-a class that five files have the name passes, were it a person's. Pictures are refused as a whole where the operator
-does not allow them (`Endpoint.pixels`); what a picture shows nobody judges. Surrogates are made with a secret of the
-run, which never leaves (`bus.secret`); what left is on record by hash and counts, and made again from the transcript
-(`again`).
+in counts. Years, ages and patients' numbers of three digits pass, as do names that are terms (`case`, `field`) in lower
+case or alone. Of a class that five files have the name passes, were it a person's. Pictures are refused as a whole
+where the operator does not allow them (`Endpoint.pixels`); what a picture shows nobody judges. Surrogates are made with
+a secret of the run, which never leaves (`bus.secret`); what left is on record by hash and counts, and made again from
+the transcript (`again`).
 """

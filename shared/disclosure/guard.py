@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterable
 
-from shared.disclosure.judge import Judge
+from shared.disclosure.judge import SHORT, Judge
 from shared.disclosure.known import known
 from shared.disclosure.pieces import Piece, pieces, plain
 from shared.disclosure.surrogates import Surrogates
 
 _COMPOUND = re.compile(r"[\w-]+")
+_CODE = re.compile(r"[=(]")
 
 
 class Guard:
@@ -27,6 +28,7 @@ class Guard:
         sentences may be told without their names. Without `raw` data words of trainings pass, too; where only a `card`
         is read, all words of ours in lower case."""
         words = known()
+        self._frequent = words.frequent
         self._judge = Judge(public, written, raw, card)
         self._surrogates = Surrogates(secret, words.terms | words.code)
         self._given: dict[str, str] = {}
@@ -47,7 +49,9 @@ class Guard:
             self._judge.judge(found, measured)
         else:
             for one in found:
-                told = one.kind in ("gap", "digits") or plain(one.text) not in self._given
+                # Sentences of the data are hidden whole; in ours, their small words are nothing of theirs.
+                told = one.kind in ("gap", "digits") or one.text in self._frequent
+                told |= plain(one.text) not in self._given
                 one.shown = told and one.kind not in ("uid", "date")
         return self._told(found)
 
@@ -150,17 +154,27 @@ def _letters(part: str) -> bool:
 
 def _is_code(part: str) -> bool:
     """Digits that nobody counts with."""
-    return part.isdecimal() and (len(part) > 2 or part[0] == "0")
+    return part.isdecimal() and len(part) > SHORT
 
 
 def _is_name(text: str, start: int, end: int) -> bool:
     """Whether digits by themselves are a name there, by what `Judge` shows of them: long, with leading zeros, part of a
-    path; and from three digits on all of a text, or in quotation marks."""
+    path; all of a text, or in quotation marks."""
     digits, before, after = text[start:end], text[max(0, start - 1) : start], text[end : end + 1]
+    if len(digits) <= SHORT:
+        return False
     if len(digits) <= 4 and re.search(r"(?<![\d.])\d+\.$", text[:start][-8:]):
         return False  # a fraction
     if len(digits) > 4 or (digits[0] == "0" and len(digits) > 1):
         return True
     ending = after == "." and text[end + 1 : end + 2].isalpha()
-    quoted = len(digits) > 2 and (not before + after or (before == after and before in ("'", '"')))
-    return "/" in (before, after) or ending or quoted
+    quoted = not before + after or (before == after and before in ("'", '"'))
+    return ("/" in (before, after) and not _divides(text, start, end)) or ending or quoted
+
+
+def _divides(text: str, start: int, end: int) -> bool:
+    """Whether a slash beside digits means a division: in a line of code, outside of its strings."""
+    first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    line, before = text[first : last if last >= 0 else None], text[first:start]
+    in_string = any(before.count(mark) % 2 for mark in ("'", '"')) and before.rfind("{") <= before.rfind("}")
+    return bool(_CODE.search(line)) and not in_string

@@ -12,9 +12,12 @@ from shared.disclosure.pieces import LINK, Piece, beside, in_one
 _NUMBER = re.compile(
     r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?:[/x-]\d+(?:\.\d+)?)*(?:mm|cm|ms|[smhkdx]|[kMGT]i?B|th|st|nd|rd|D)?", re.IGNORECASE
 )
+_ROMAN = re.compile("[IVX]{2,4}")
 _AXES = re.compile("(?=.*[RL])(?=.*[AP])(?=.*[SI])[RLAPSI]{3}")
+SHORT = 3
+"""Digits that are no name of anybody, wherever they stand: in code they are numbers that somebody reckons with."""
 _LONGEST = 4
-"""Digits of a number in a result that stands by itself; a longer one may be an id. In quotation marks half of them."""
+"""Digits of a number in a result that stands by itself; a longer one may be an id, as one in quotation marks may."""
 _LIKELY = 0.66
 """Share of supported words that makes a sentence one of ours. Of the replicas' reports 1 in 100 has more than 0.6."""
 _BETWEEN_NAMES = re.compile(r"[ ,.^_-]{1,2}")
@@ -26,7 +29,8 @@ class Judge:
     def __init__(self, public: Iterable[str], written: Iterable[str], raw: bool, card: bool) -> None:
         """As `Guard`."""
         self._words = known()
-        self._common = self._words.common if card else frozenset()
+        self._card, self._raw = card, raw
+        self._plain = False
         self._public = {part.lower() for one in public for part in re.findall(r"[^\W_]+", one)}
         self._terms = self._words.terms if raw else self._words.terms | self._words.code
         self._written = set(pairs(written))
@@ -42,11 +46,15 @@ class Judge:
 
     def judge(self, found: list[Piece], measured: bool) -> None:
         """Say of each piece whether it is shown."""
+        # Behind the lock, what is told before a first turn is ours, other roles' and a card's.
+        self._plain = self._card or (measured and not self._raw)
         for number, one in enumerate(found):
             low = one.text.lower()
             if one.kind == "word":
                 one.public = low in self._public
-                one.supported = self._follows(found, number, self._words.pairs, self._pairs)
+                one.supported = self._follows(found, number, self._words.pairs, self._pairs) or (
+                    self._words.common(one.text) and self._follows(found, number, self._written)
+                )
                 one.shown = one.public or one.supported or self._passes(one.text)
             elif one.kind == "mixed":
                 one.shown = one.text in self._words.exact or low in self._public or low in self._said
@@ -60,9 +68,13 @@ class Judge:
     def _passes(self, word: str) -> bool:
         """Whether a word may stand anywhere, as it says nothing of a person."""
         low = word.lower()
-        if word in ascii_letters or _AXES.fullmatch(word) or word in self._common or low in self._said:
+        if word in ascii_letters or _AXES.fullmatch(word) or _ROMAN.fullmatch(word) or low in self._said:
             return True
-        if (word == low and low in self._terms) or word in self._words.exact or medical(word):
+        if word == low and (low in self._terms or low in self._words.frequent):
+            return True
+        if self._plain and self._words.common(word):
+            return True
+        if word in self._words.exact or medical(word):
             return True  # capitals are those of a name, unless we write it so
         parts = CAMEL.findall(word)
         return len(parts) > 1 and "".join(parts) == word and all(len(one) > 1 and self._passes(one) for one in parts)
@@ -93,7 +105,7 @@ class Judge:
             one = found[at]
             if one.kind == "digits":
                 led = len(one.text) == 1 and at > places[0] and found[at - 1].kind == "word" and found[at - 1].shown
-                one.shown = bool(number) or led or one.text in self._public
+                one.shown = bool(number) or led or len(one.text) <= SHORT or one.text in self._public
             elif one.kind == "mixed" and number:
                 one.shown = True
 

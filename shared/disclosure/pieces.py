@@ -18,7 +18,7 @@ _PIECE = re.compile(
     rf"|(?P<word>(?:[^\W_]|{_ESCAPED})+)|(?P<gap>.)",
     re.DOTALL,
 )
-_LED = re.compile(r"([^\W\d_]{2,})(\d+)")
+_LED = re.compile(r"([^\W\d_]+)(\d+)")
 LINK = re.compile(r"[,.;]?(?: |\n|\\n)+")
 """Between words of a text."""
 

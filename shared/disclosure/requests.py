@@ -12,15 +12,17 @@ from pydantic import JsonValue
 
 from shared.agent.brief import Brief
 from shared.agent.core import Decision
+from shared.agent.dialogue import Asked, Exchange, exchanges, rounds, shown
 from shared.agent.prompt import opening
 from shared.contracts.disclosure import Disclosed
-from shared.contracts.tools import Picture
+from shared.contracts.tools import Picture, ReadFiles
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.disclosure.guard import Guard
 from shared.disclosure.public import classes, public_words
 from shared.errors import ToolBroken
-from shared.models.dialogue import Asked, Exchange, exchanges, shown
-from shared.models.playbook import rounds
+
+OURS = ("/m3/", "/templates/")
+"""What lies below is written by us."""
 
 
 class Outgoing:
@@ -86,10 +88,17 @@ class Outgoing:
             asked.call.model_copy(update={"arguments": _through(asked.call.arguments, say)}) for asked in one.asked
         ]
         asked = tuple(
-            replace(asked, call=call, answer=self.guard.hide(asked.answer, self._sees), pictures=self._pictures(asked))
+            replace(asked, call=call, answer=self._answer(asked), pictures=self._pictures(asked))
             for asked, call in zip(one.asked, calls, strict=True)
         )
         return replace(one, text=text, asked=asked, remarks=self.guard.hide(one.remarks, self._sees))
+
+    def _answer(self, asked: Asked) -> str:
+        read = asked.call.arguments.get("paths") if asked.call.name == ReadFiles.tool else None
+        paths = [str(one) for one in read] if isinstance(read, list | tuple) else []
+        if paths and all(one.startswith(OURS) and ".." not in one for one in paths):
+            return asked.answer
+        return self.guard.hide(asked.answer, self._sees)
 
     def _pictures(self, asked: Asked) -> tuple[Picture, ...]:
         return tuple(one.model_copy(update={"name": self.guard.hide(one.name)}) for one in asked.pictures)
@@ -120,13 +129,15 @@ def _public(brief: Brief) -> set[str]:
         found |= classes(brief.prepared.coverage.counts)
     if brief.locked:
         found |= classes(sum(map(Counter, brief.locked.counts.values()), Counter()))
+        found.update(brief.locked.facts.channels)  # of all cases
     return found
 
 
 def _written(brief: Brief) -> list[str]:
     cards = [*brief.cards, *([brief.planned.card] if brief.planned else [])]
-    plan = [brief.planned.plan.reason, *brief.planned.plan.instructions.values()] if brief.planned else []
-    return [brief.requested.requirement, *plan, *(card.description for card in cards), *brief.answers.values()]
+    told = [brief.planned.plan.reason, *brief.planned.plan.instructions.values()] if brief.planned else []
+    told += [brief.assembled.module.notes] if brief.assembled else []
+    return [brief.requested.requirement, *told, *(card.description for card in cards), *brief.answers.values()]
 
 
 def _through(value: Any, change: Callable[[str], str]) -> Any:

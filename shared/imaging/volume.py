@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import LARGEST, BadImage, bounded, guarded, shown
 from .formats import Format, format_of, refusal
-from .grid import onto
+from .grid import difference, onto
 from .image import (
     Image,
     as_picture,
@@ -24,6 +24,7 @@ from .image import (
     to_dhw,
 )
 from .nifti import Axis4
+from .sampling import sampled
 from .units import rescaled
 
 __all__ = [
@@ -144,14 +145,18 @@ def slices(planes: Sequence[tuple[Path, Image]], most: int = LARGEST) -> Image:
 
 
 def stack(images: Sequence[Image], names: Sequence[str]) -> Image:
-    """Channels on the grid of the first, whatever the axis order of the others. Raises BadImage for another grid."""
+    """Channels on the grid of the first, whatever the axis order of the others; one on another grid is sampled there by
+    its place in space. Raises BadImage where it has none, or lies elsewhere."""
     first = images[0]
     joined = []
     for image, name in zip(images, names, strict=True):
         if image.array.shape[-1] != 1 and len(images) > 1:
             raise BadImage(f"channel {name} has {image.array.shape[-1]} channels of its own; one is expected")
         try:
-            joined.append(onto(image.array, image.grid, first.grid))
+            if difference(image.grid, first.grid) is None or image.affine is None or first.affine is None:
+                joined.append(onto(image.array, image.grid, first.grid))
+            else:
+                joined.append(sampled(image.array[..., 0], image.grid, first.grid)[..., None])
         except BadImage as error:
             raise BadImage(f"channel {name} {error}; resample it onto {names[0]}") from error
     known = all(image.hu_known for image in images)

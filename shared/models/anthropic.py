@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from shared.agent.core import Decision
+from shared.agent.dialogue import DECLINED, UNPARSED, Asked, Exchange, cut_off, estimated
 from shared.contracts.base import Spent
 from shared.contracts.transcript import Call
-from shared.models.dialogue import DECLINED, UNPARSED, Asked, Exchange, cut_off, estimated
 from shared.models.endpoint import EndpointCore, no_reply
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from shared import telemetry
 from shared.agent.brief import Brief
 from shared.agent.core import Decision
+from shared.agent.dialogue import Exchange, exchanges, fitted, shown
 from shared.agent.prompt import opening, system_prompt, tool_schemas
 from shared.agent.role import Role
 from shared.contracts.disclosure import Disclosed
@@ -21,7 +22,6 @@ from shared.contracts.transcript import Observation, Turn
 from shared.disclosure.requests import Outgoing, refuse_pictures
 from shared.errors import EndpointAway, M3Error, ToolBroken, UserError
 from shared.models.catalogue import Listing
-from shared.models.dialogue import Exchange, exchanges, fitted, shown
 
 MAX_RETRIES = 4
 """Of one request, with the SDK's growing, jittered delays or those that the endpoint names, up to two minutes each."""
@@ -85,7 +85,8 @@ class EndpointCore(ABC):
 
     def body(self, role: Role, brief: Brief, first: str, rest: list[Exchange]) -> dict[str, Any]:
         """The request for a role's next turn: its first message, and what was said since."""
-        system, tools = system_prompt(role, brief.requested.without), tool_schemas(role)
+        outside = not self.listing.endpoint.inside
+        system, tools = system_prompt(role, brief.requested.without, outside), tool_schemas(role)
         room = self.listing.model.context - self.max_output
         told = fitted(rest, room, also=len(system + first) + len(json.dumps(tools)))
         return self.request(system, tools, first, told)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from shared.agent.brief import Brief
 from shared.agent.core import Decision
+from shared.agent.dialogue import rounds
 from shared.agent.role import Role
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import M3Error, PlaybookBroken, ReplayMismatch
@@ -45,18 +46,3 @@ def _replayed(role: Role, brief: Brief, segment: list[Turn | Observation]) -> tu
                 f"{role.name}: the playbook ended before its answer was accepted: {list(observation.notes)}"
             ) from None
     return calls
-
-
-def rounds(segment: list[Turn | Observation]) -> list[tuple[Turn, Observation]]:
-    """Each turn with all that came of it: its results and, where it started a job, the event that ended the job."""
-    found: list[tuple[Turn, Observation]] = []
-    for entry in segment[1:]:  # the first is the order itself
-        if isinstance(entry, Turn):
-            found.append((entry, Observation(run_id=entry.run_id, role=entry.role, number=entry.number)))
-        else:
-            turn, before = found[-1]
-            merged = entry.model_copy(
-                update={"results": before.results + entry.results, "notes": before.notes + entry.notes}
-            )
-            found[-1] = (turn, merged)
-    return found

@@ -5,11 +5,11 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
 from shared.training import ranks
+from shared.training.configfile import Training
 
 
 class TimeBudget:
@@ -20,8 +20,7 @@ class TimeBudget:
     """
 
     def __init__(self, seconds: float | None, begin: float, spent: float = 0.0, reserve: float = 0.0) -> None:
-        self.begin = begin
-        self.spent = spent
+        self.begin, self.spent = begin, spent
         self.asked = False
         """To stop, by SIGTERM: the next step saves and ends the loop."""
         self.agreed: float | None = None
@@ -78,14 +77,13 @@ class Pace:
         return {"epoch": round(made, 2), "epochs": round(whole, 1), "eta_seconds": round((whole - made) * each, 1)}
 
 
-def steps_an_epoch(count: int, wanted: Any) -> int:
+def steps_an_epoch(count: int, wanted: Training) -> int:
     """Steps of the optimizer in an epoch of `count` samples; `wanted` is the section `training`."""
     batches = math.ceil(math.ceil(count / wanted.batch_size) / ranks.count())
-    steps: int = math.ceil(batches / wanted.accumulate)
-    return steps
+    return math.ceil(batches / wanted.accumulate)
 
 
-def tell_estimate(epoch_seconds: float, seconds: float, wanted: Any, device: torch.device) -> None:
+def tell_estimate(epoch_seconds: float, seconds: float, wanted: Training, device: torch.device) -> None:
     """Say how many epochs fit into `seconds`."""
     fitting = min(max(0.0, seconds) / epoch_seconds, wanted.most_epochs)
     several = f" on {ranks.count()} processes" if ranks.count() > 1 else ""

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.training.checkpoints import fingerprint
+from shared.training.imports import needed
+
 Array = NDArray[Any]
 
 
 class ArrayCache:
-    """float16 arrays in `folder`, keyed by the content of a sample's files and `recipe`.
-
-    Any change of recipe or file is another key. A cache folder that cannot be written is done without. What was read
-    once stays in memory up to `memory_mb`.
-    """
+    """float16 arrays in `folder`, keyed by the content of a sample's files and `recipe`. A folder that cannot be
+    written is done without. What was read once stays in memory up to `memory_mb`."""
 
     def __init__(self, folder: Path, recipe: Any, memory_mb: int = 2048) -> None:
         self.folder = folder
@@ -54,6 +54,11 @@ class ArrayCache:
                 np.save(file, array)
             Path(name).replace(path)
         return array
+
+
+def cache_of(folder: str | None, recipe: Any, program: Path) -> ArrayCache:
+    """For what `program` and the files that it imports make by `recipe`; without `folder` in memory only."""
+    return ArrayCache(Path(folder or os.devnull), fingerprint(recipe, [*needed(program).files.values()]))
 
 
 def sample_digest(files: Iterable[str | Path]) -> str:

@@ -1,8 +1,5 @@
 """A Transformers Trainer within a budget: its arguments, averaged weights that checkpoints hold, and a callback for
-progress, time, the best weights and NaN losses.
-
-The only module here that imports transformers; the templates whose loop is the Trainer import it.
-"""
+progress, time, the best weights and NaN losses. The only module here that imports transformers."""
 
 import math
 from pathlib import Path
@@ -18,14 +15,14 @@ from shared.training.budget import Pace, TimeBudget
 from shared.training.checkpoints import Attempt, note_seconds
 from shared.training.checks import TrainingFailed
 from shared.training.machine import gpu_memory_mb, mixed_precision, workers
-from shared.training.progress import ProgressFile
+from shared.training.progress import tell_progress
 from shared.training.saved import Best
 
 AVERAGED = "averaged.pt"
 
 
-def arguments(wanted: Any, device: torch.device, folder: Path, eval_strategy: str = "epoch") -> TrainingArguments:
-    """By the section `training`. Checkpoints go to `folder` when the stopwatch asks for them."""
+def arguments(wanted: Any, device: torch.device, folder: Path) -> TrainingArguments:
+    """By the section `training`. The watch asks for evaluations, and for checkpoints, which go to `folder`."""
     precision = mixed_precision(wanted, device)
     made = TrainingArguments(
         output_dir=str(folder),
@@ -34,7 +31,7 @@ def arguments(wanted: Any, device: torch.device, folder: Path, eval_strategy: st
         per_device_eval_batch_size=wanted.batch_size,
         gradient_accumulation_steps=wanted.accumulate,
         max_grad_norm=1.0,
-        eval_strategy=eval_strategy,
+        eval_strategy="no",
         logging_strategy="epoch",
         logging_nan_inf_filter=False,  # it would hide a NaN loss
         save_strategy="no",
@@ -57,13 +54,16 @@ def arguments(wanted: Any, device: torch.device, folder: Path, eval_strategy: st
 
 class AveragingTrainer(Trainer):  # type: ignore[misc]
     """Trains on `augmented(batch)`, made on the device, and updates `average` after each step. Checkpoints hold the
-    average, too, and a training that is resumed goes on with it."""
+    average, too, and a training that is resumed goes on with it. `sampler` None draws each sample once an epoch."""
 
-    def __init__(self, *, augmented: Any, average: AveragedModel, **fields: Any) -> None:
+    def __init__(self, *, augmented: Any, average: AveragedModel, sampler: Any = None, **fields: Any) -> None:
         super().__init__(**fields)
-        self.augmented, self.average = augmented, average
+        self.augmented, self.average, self.sampler = augmented, average, sampler
         self.add_callback(Averaging(average, self.model))
         self.remove_callback(PrinterCallback)
+
+    def _get_train_sampler(self, *more: Any) -> Any:
+        return self.sampler or super()._get_train_sampler(*more)
 
     def compute_loss(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
         return super().compute_loss(model, self.augmented(inputs) if model.training else inputs, *more, **named)
@@ -73,6 +73,10 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
         super().save_model(output_dir, _internal_call)
         if ranks.first():
             torch.save(self.average.state_dict(), Path(output_dir or self.args.output_dir) / AVERAGED)
+
+    def evaluate(self, *more: Any, **named: Any) -> Any:
+        ranks.share_buffers(self.model)  # all processes evaluate what the first one saves
+        return super().evaluate(*more, **named)
 
     def train(self, resume_from_checkpoint: str | None = None, **more: Any) -> Any:
         if resume_from_checkpoint and (kept := Path(resume_from_checkpoint) / AVERAGED).exists():
@@ -86,39 +90,34 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
         if self.average.n_averaged and not watch.budget.asked:
             watch.ended = True
             self.model.load_state_dict(self.average.module.state_dict())
-            ranks.share_buffers(self.model)
             self.evaluate()
         ranks.wait()
         return float(self.state.epoch or 0)
 
 
 class Averaging(TrainerCallback):  # type: ignore[misc]
-    """Updates the average after each step; all processes evaluate what the first one saves."""
+    """Updates the average after each step."""
 
     def __init__(self, average: AveragedModel, model: torch.nn.Module) -> None:
         self.average, self.model = average, model
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_step_end(self, *_: Any, **__: Any) -> None:
         self.average.update_parameters(self.model)
-        if control.should_evaluate:
-            ranks.share_buffers(self.model)
-
-    def on_epoch_end(self, *_: Any, **__: Any) -> None:
-        ranks.share_buffers(self.model)
 
 
 class Watch(TrainerCallback):  # type: ignore[misc]
-    """Ends the training in time, when asked to, or after `patience` evaluations without better weights; keeps the best
-    weights; saves after an epoch, at most once every `save_seconds`; writes a line of progress.jsonl for each training
-    log and each evaluation, and a short one on stdout an epoch."""
+    """Evaluates after every so many epochs and keeps the best weights; ends the training in time, when asked to, or
+    after `patience` evaluations without better ones; saves after an epoch, at most once every `save_seconds`; writes a
+    line of progress.jsonl for each training log and each evaluation, and a short one on stdout."""
 
     def __init__(
-        self, wanted: Any, budget: TimeBudget, best: Best, folder: Path, attempt: Attempt, patients: float = math.inf
-    ) -> None:
+        self, wanted: Any, budget: TimeBudget, best: Best, folder: Path, attempt: Attempt, patients: float = math.inf,
+        every: int = 1,
+    ) -> None:  # fmt: skip
         """`wanted` is the section `training`; `folder` has the checkpoints. With so many `patients` to measure on, the
         best of many evaluations is ahead by chance: by up to two standard errors it is not preferred to the end."""
         self.wanted, self.budget, self.best, self.folder, self.attempt = wanted, budget, best, folder, attempt
-        self.patients, self.saved = patients, budget.elapsed()
+        self.patients, self.every, self.saved = patients, every, budget.elapsed()
         self.loss: float | None = None
         self.ended = False
         """What is evaluated are the averaged weights after the loop, of which no progress is told."""
@@ -134,6 +133,8 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             control.should_evaluate = control.should_save = control.should_training_stop = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step >= state.max_steps or round(state.epoch) % self.every == 0:
+            control.should_evaluate = True
         if self.budget.elapsed() - self.saved >= self.wanted.save_seconds:
             control.should_save = True
 
@@ -173,5 +174,5 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         """-> what is said of the pace."""
         paced = self.pace(state.epoch or 0.0)
         if ranks.first():
-            ProgressFile(Path("progress.jsonl")).write(step=state.global_step, loss=self.loss, **paced, **more)
+            tell_progress(step=state.global_step, loss=self.loss, **paced, **more)
         return paced

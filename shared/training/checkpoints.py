@@ -2,9 +2,8 @@
 
 import hashlib
 import json
-import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,25 +14,20 @@ import torch
 from shared.training.progress import read_json, write_json
 
 NEEDED = ("trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors")
+STATE = "state.pt"
+"""All of a checkpoint of a visible loop (saved.py), where a Transformers Trainer's has the files NEEDED."""
 WRITTEN = ("package", "checkpoints", "cache")
 """Folders of a workspace that trainings write."""
 SENTINEL = "checkpoint-is-incomplete.txt"
 
 
-def pick_checkpoint(
-    folder: Path, fault: Callable[[Path], str | None] | None = None
-) -> tuple[Path | None, dict[str, str]]:
-    """The newest intact `checkpoint-<step>` below `folder`, if any, and which were passed over and why. Each is
-    test-loaded; `fault` replaces that test."""
-    test = fault or checkpoint_fault
-    numbered = [
-        (int(found.group(1)), item)
-        for item in (folder.iterdir() if folder.is_dir() else ())
-        if (found := re.fullmatch(r"checkpoint-(\d+)", item.name)) and item.is_dir()
-    ]
+def pick_checkpoint(folder: Path) -> tuple[Path | None, dict[str, str]]:
+    """The newest intact `checkpoint-<step>` below `folder`, if any, and which were passed over and why."""
+    steps = {path: path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*/")}
+    numbered = [(int(step), path) for path, step in steps.items() if step.isdigit()]
     broken: dict[str, str] = {}
     for _, path in sorted(numbered, reverse=True):
-        reason = test(path)
+        reason = checkpoint_fault(path)
         if reason is None:
             return path, broken
         broken[path.name] = reason
@@ -41,17 +35,18 @@ def pick_checkpoint(
 
 
 def checkpoint_fault(path: Path) -> str | None:
-    """Why a Transformers Trainer could not resume from it, or None."""
+    """Why a training could not go on from it, or None. All of it is loaded."""
     if (path / SENTINEL).exists():
         return "it says itself that it is incomplete"
-    for name in NEEDED:
+    for name in (STATE,) if (path / STATE).exists() else NEEDED:
         if not (path / name).is_file() or not (path / name).stat().st_size:
             return f"{name} is missing or empty"
     try:
-        if "global_step" not in json.loads((path / "trainer_state.json").read_text()):
-            return "trainer_state.json names no step"
-        safetensors.torch.load_file(path / "model.safetensors")
-        for file in sorted(path.glob("*.pt")):
+        for file in path.glob("*.json"):
+            json.loads(file.read_text())
+        for file in path.glob("*.safetensors"):
+            safetensors.torch.load_file(file)
+        for file in path.glob("*.pt"):
             torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a torn file raises
         return f"it does not load ({type(error).__name__})"
@@ -67,10 +62,8 @@ class Attempt:
 
 
 def begin_attempt(folder: Path, fingerprint: str) -> Attempt:
-    """Open or continue the training that `fingerprint` (configuration, data, code) stands for.
-
-    Checkpoints of another fingerprint are moved to `previous/` below `folder`, which replaces what lay there.
-    """
+    """Open or continue the training that `fingerprint` (configuration, data, code) stands for. Checkpoints of another
+    one are moved to `previous/` below `folder`, which replaces what lay there."""
     note = folder / "run.json"
     known = read_json(note)
     if known.get("fingerprint") not in (None, fingerprint):
@@ -104,11 +97,11 @@ def note_seconds(folder: Path, attempt: Attempt, spent_now: float) -> None:
     write_json(note, {**read_json(note), "seconds": round(attempt.seconds + spent_now, 2)})
 
 
-def resume(folder: Path, mark: str, fault: Callable[[Path], str | None] | None = None) -> tuple[Attempt, Path | None]:
+def resume(folder: Path, mark: str) -> tuple[Attempt, Path | None]:
     """Open the training that `mark` stands for; -> this attempt and what it goes on from. Says so on stdout. Broken
     checkpoints are renamed, so that nothing else picks them or overwrites halfway into them."""
     attempt = begin_attempt(folder, mark)
-    path, broken = pick_checkpoint(folder, fault)
+    path, broken = pick_checkpoint(folder)
     for name, reason in broken.items():
         print(f"{name} is passed over: {reason}", flush=True)
         shutil.rmtree(folder / f"broken-{name}", ignore_errors=True)

@@ -1,6 +1,6 @@
-"""Rows of the training index, and what is looked at before a training starts: all of it at once, with sample ids, and
-nothing is written yet."""
+"""Rows of the training index, and what is wrong with them: told all at once, with sample ids, before anything else."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from shared.contracts.data import IndexRow
+from shared.training.configfile import Source
 
 Row = Mapping[str, Any]
-_SHOWN, _TOLD = 20, 100
+SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -28,17 +29,10 @@ class DataProblems(Exception):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        lines = [f"- {problem.where}: {problem.text}" for problem in self.problems[:_SHOWN]]
-        more = len(self.problems) - _SHOWN
-        super().__init__(
-            "\n".join([f"{len(self.problems)} problem(s) in the data; nothing was trained:", *lines])
-            + (f"\n... and {more} more" if more > 0 else "")
-        )
-
-    @property
-    def by_name(self) -> dict[str, str]:
-        """Sample, or what the whole is called -> what is wrong with it; the first hundred."""
-        return {problem.where: problem.text for problem in self.problems[:_TOLD]}
+        lines = [f"- {problem.where}: {problem.text}" for problem in self.problems[:SHOWN]]
+        more = len(self.problems) - SHOWN
+        lines += [f"... and {more} more"] if more > 0 else []
+        super().__init__("\n".join([f"{len(self.problems)} problem(s) in the data; nothing was trained:", *lines]))
 
 
 class TrainingFailed(Exception):
@@ -69,18 +63,20 @@ def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (label,) if isinstance(label, str) else tuple(label)
 
 
-def split_problems(rows: Sequence[Row], index: str) -> list[Problem]:
-    """No training rows, no validation rows, or a patient on both sides. Test rows have no place here either."""
+def split_problems(rows: Sequence[Row], source: Source) -> list[Problem]:
+    """No data, no training or validation rows, or a patient on both sides. Test rows have no place here either."""
     counts = Counter(str(row["split"]) for row in rows)
     problems = []
+    if not source.data_folder.is_dir():
+        problems.append(Problem("data_root", f"{source.data_folder} is no folder; set data_root or M3_DATA"))
     if not counts["train"]:
-        problems.append(Problem(index, "there is no row with split train"))
+        problems.append(Problem(source.index, "there is no row with split train"))
     if not counts["val"]:
-        problems.append(
-            Problem(index, "there is no row with split val; give some training patients' rows the split val")
-        )
+        text = "there is no row with split val; give some training patients' rows the split val"
+        problems.append(Problem(source.index, text))
     if counts["test"]:
-        problems.append(Problem(index, f"{counts['test']} rows have split test; test samples are not for training"))
+        text = f"{counts['test']} rows have split test; test samples are not for training"
+        problems.append(Problem(source.index, text))
     splits: dict[str, set[str]] = {}
     for row in rows:
         splits.setdefault(str(row["patient"]), set()).add(row["split"])
@@ -113,18 +109,18 @@ def label_problems(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
     if not several and len(names) < 2:
         problems.append(Problem("label map", f"names {len(names)} class; a diagnosis needs at least two"))
     for split in ("train", "val"):
-        held = [frozenset(labels_of(row)) for row in rows if row["split"] == split]
-        seen = {name: {name in labels for labels in held} for name in names}
-        same = {name: "every" if True in found else "no" for name, found in seen.items() if len(found) == 1}
+        held = [labels_of(row) for row in rows if row["split"] == split]
+        counts = Counter(label for labels in held for label in set(labels))
+        same = [name for name in names if counts[name] in (0, len(held))] if held else []
         if several and split == "train":
             text = "row has the label {!r}: nothing can be told apart; leave it out of the label map"
-            problems += [Problem("split train", f"{how} {text.format(name)}") for name, how in same.items()]
-        elif several and names and len(same) == len(names):
+            told = [f"{'every' if counts[name] else 'no'} {text.format(name)}" for name in same]
+        elif several:
             text = "there is no label that some rows have and others lack: give it more rows"
-            problems.append(Problem("split val", text))
-        elif not several and len(present := frozenset[str]().union(*held)) == 1:
-            text = f"holds the class {min(present)!r} only; nothing can be told apart"
-            problems.append(Problem(f"split {split}", text))
+            told = [text] if names and len(same) == len(names) else []
+        else:
+            told = [f"holds the class {min(counts)!r} only; nothing can be told apart"] if len(counts) == 1 else []
+        problems += [Problem(f"split {split}", text) for text in told]
     return problems
 
 
@@ -140,7 +136,7 @@ def value_problems(values: Mapping[str, int]) -> list[Problem]:
     return problems
 
 
-def read_all(rows: Sequence[Row], read: Callable[[Row], object], threads: int = 2) -> list[Problem]:
+def read_all(rows: Sequence[Row], read: Callable[[Row], object]) -> list[Problem]:
     """Call `read` on each row; what it raises as ValueError or OSError becomes a problem of that sample."""
 
     def attempt(row: Row) -> Problem | None:
@@ -150,7 +146,7 @@ def read_all(rows: Sequence[Row], read: Callable[[Row], object], threads: int = 
             return Problem(str(row["sample_id"]), str(error) or type(error).__name__)
         return None
 
-    with ThreadPoolExecutor(max(1, threads)) as pool:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return [problem for problem in pool.map(attempt, rows) if problem is not None]
 
 

@@ -1,5 +1,6 @@
 """A template's configuration: YAML against a typed model. What is unknown or wrong is refused together, by name."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -15,6 +16,18 @@ class ConfigError(ValueError):
 
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Source(Section):
+    """Where a training's cases are; the first keys of every configuration."""
+
+    index: str = "train_index.jsonl"
+    data_root: str | None = None
+    """Folder that the index's files are relative to; null takes $M3_DATA, else the working directory."""
+
+    @property
+    def data_folder(self) -> Path:
+        return Path(self.data_root or os.environ.get("M3_DATA") or ".")
 
 
 class Training(Section):

@@ -1,8 +1,6 @@
 """Dice of masks, by the rules of the scorer: a structure that neither mask nor prediction has is left out, one that
-only one of them has counts 0; a case without any in either is left out of the mean.
-
-What such healthy cases say is in `dice_healthy`: 1 for one in which nothing is predicted, else 0.
-"""
+only one of them has counts 0; a case without any in either is left out of the mean. `dice_healthy` has the cases whose
+mask has no structure: 1 for one in which nothing is predicted, else 0."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -32,10 +32,8 @@ class Needed:
 
 
 def needed(program: Path) -> Needed:
-    """Follow the imports of `program` through the files of its folder and what packages share with training.
-
-    Raises NotExportable, which names every import that a package could not have.
-    """
+    """Follow the imports of `program` through the files of its folder and what packages share with training. Raises
+    NotExportable, which names every import that a package could not have."""
     found, known = Needed(), metadata.packages_distributions()
     waiting = [(program.name, program)]
     while waiting:

@@ -1,18 +1,23 @@
-"""What the machine gives a training: processes that load data, the name of what it computes on, its precision."""
+"""What the machine gives a training: processes that load data, memory, precision, the name of what it computes on."""
 
 import os
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from shared.training import ranks
+from shared.training.checks import TrainingFailed
+
+OUT_OF_MEMORY = (MemoryError, RuntimeError)
+"""What NumPy and torch raise, among other things; `lacks_memory` tells them apart."""
 
 
 def workers(wanted: Any) -> int:
-    """Processes that load data for each that trains, by the section `training`. auto: none on few cores or where
-    /dev/shm is too small to pass batches through."""
+    """Processes that load data for each that trains. auto: none on few cores or where /dev/shm holds few batches."""
     if wanted.workers != "auto":
         return int(wanted.workers)
     cores = len(os.sched_getaffinity(0)) // ranks.count()
@@ -20,6 +25,24 @@ def workers(wanted: Any) -> int:
     if cores < 8 or not shm.is_dir() or shutil.disk_usage(shm).free < 512 * 2**20:
         return 0
     return min(8, cores // 2)
+
+
+@contextmanager
+def within_memory(batch: Callable[[], str], smaller: str) -> Iterator[None]:
+    """Lack of memory for `batch()` becomes TrainingFailed, in two lines; `smaller` is what to make smaller at last."""
+    try:
+        yield
+    except OUT_OF_MEMORY as error:
+        if not lacks_memory(error):
+            raise
+        raise TrainingFailed(
+            f"out of memory: it does not hold {batch()}\n"
+            f"halve training.batch_size and double training.accumulate; with a batch of one, make smaller: {smaller}"
+        ) from None
+
+
+def lacks_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 def gpu_memory_mb() -> float | None:

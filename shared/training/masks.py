@@ -1,22 +1,18 @@
-"""Cases with masks, as the index and the label map say: rows, masks as class numbers, what is wrong.
-
-Class numbers are 1..N in the order of the label map, 0 is background; masks hold the dataset's own values.
-"""
+"""Cases with masks, as the index and the label map say: rows, masks as class numbers, what is wrong. Class numbers are
+1..N in the order of the label map, 0 is background; masks hold the dataset's own values."""
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from shared.imaging.case import load_image
 from shared.imaging.masks import on_image, read_label_map
 from shared.imaging.volume import BadImage, Image
-from shared.training import checks
-from shared.training.configfile import Section
+from shared.training import checks, configfile
 
 SIDES = {"left", "right", "l", "r", "lt", "rt", "links", "rechts"}
 
@@ -25,15 +21,16 @@ Counts = Mapping[str, Mapping[str, int]]
 """split -> structure -> images that have it."""
 
 
-class Source(Section):
-    """Where a training's cases are; the first keys of a segmentation's configuration."""
+class Source(configfile.Source):
+    """The first keys of a segmentation's configuration."""
 
-    index: str = "train_index.jsonl"
     label_map: str = "label_map.json"
-    data_root: str | None = None
-    """Folder that the index's files are relative to; null takes $M3_DATA, else the working directory."""
     every_structure: bool = True
     """Whether the data are refused where a structure is in no training mask; else the model card says so."""
+    task: Literal["organ_segmentation", "anomaly_detection"] = "organ_segmentation"
+    """As predictions and the model card name it; it decides nothing."""
+    score_map: bool = False
+    """Whether the package writes the probability of any structure beside each mask."""
 
 
 def label_values(source: Source) -> dict[str, int]:
@@ -49,21 +46,13 @@ def sided(names: Iterable[str]) -> bool:
     return any(SIDES & set(re.split(r"[^a-z]+", name.lower())) for name in names)
 
 
-def data_root(source: Source) -> Path:
-    return Path(source.data_root or os.environ.get("M3_DATA") or ".")
-
-
 def check_rows(source: Source) -> list[dict[str, Any]]:
-    """What can be said without opening an image; if there is anything, the images are opened, too, and all is said.
-    Raises DataProblems."""
+    """The rows of the index. Raises DataProblems: where rows alone are wrong, the images are opened, too."""
     rows = checks.read_index(source.index)
     values = label_values(source)
-    problems = checks.split_problems(rows, source.index) + checks.value_problems(values)
+    problems = checks.split_problems(rows, source) + checks.value_problems(values)
     problems += [checks.Problem(str(row["sample_id"]), "has no mask (target)") for row in rows if not row["target"]]
-    root = data_root(source)
-    if not root.is_dir():
-        problems.append(checks.Problem("data_root", f"{root} is no folder; set data_root or M3_DATA"))
-    elif problems:
+    if problems and (root := source.data_folder).is_dir():
         problems += checks.read_all([row for row in rows if row["target"]], lambda row: load_case(row, root, values))
     checks.refuse(problems)
     return rows

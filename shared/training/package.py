@@ -1,25 +1,25 @@
 """A delivered model: a folder that explains itself and runs without anything of ours.
 
-`model.safetensors, config.json, label_map.json, predict.py` and the files it imports (`shared.training.exported` has
-those that packages share), `metadata.json` (fields of a MONAI bundle), `environment.txt`, `MODEL_CARD.md`,
-`SHA256SUMS`.
+`model.safetensors, config.json, label_map.json, predict.py` and the files it imports, `metadata.json` (that of a MONAI
+bundle), `environment.txt`, `MODEL_CARD.md`, `SHA256SUMS`.
 """
 
 import hashlib
+import json
 import platform
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata as installed
 from pathlib import Path
 from typing import Any
 
 from shared.training.imports import as_exported, needed
-from shared.training.progress import ProgressFile, write_json, write_text
-
-NEWLINE = "\n"
+from shared.training.progress import tell_progress, write_json, write_text
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def write_package(
     config: Mapping[str, Any],
     facts: PackageFacts,
 ) -> None:
-    """Write the package next to `folder` under another name and put it there whole, in place of an earlier one.
+    """Put a whole package into `folder`, in place of an earlier one.
 
     `predict` is the workspace's predict.py: it is exported with every file and distribution that its imports lead to.
     `files` are texts beside it, `imports` further distributions; `save_weights(path)` writes a safetensors file.
@@ -80,33 +80,29 @@ def write_package(
     found = needed(predict)
     texts = {name: as_exported(path.read_text(encoding="utf-8")) for name, path in found.files.items()}
     texts |= {path.name: path.read_text(encoding="utf-8") for path in files}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        draft.chmod(0o755)
+    told = Path("label_map.json")
+    channels = json.loads(told.read_text(encoding="utf-8")).get("channels", []) if told.is_file() else []
+    if channels and not facts.channel_names:
+        facts = replace(facts, channel_names=channels)
+    values: dict[str, Any] = {"values": dict(facts.label_values)} if facts.label_values else {}
+    values |= {"channels": channels} if channels else {}
+    versions = pinned(sorted({*imports, *found.distributions}))
+    with drafted(folder) as draft:
         save_weights(draft / "model.safetensors")
         (draft / "model.safetensors").chmod(0o644)
         for name, text in texts.items():
             write_text(draft / name, text)
         write_json(draft / "config.json", config)
-        values = {"values": dict(facts.label_values)} if facts.label_values else {}
         write_json(draft / "label_map.json", {"names": list(facts.label_names), **values})
-        versions = pinned(sorted({*imports, *found.distributions}))
         write_json(draft / "metadata.json", bundle_metadata(facts, versions))
         write_text(draft / "environment.txt", environment(versions))
         write_text(draft / "MODEL_CARD.md", model_card(facts))
         write_text(draft / "SHA256SUMS", checksums(draft))
-        swap(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def write_results(facts: PackageFacts, *, samples: Mapping[str, int], more: Mapping[str, Any]) -> None:
-    """metrics.json of the working directory, which says that all is done, and the last line of progress.jsonl.
-
-    Validation figures only: nobody here has seen a test sample. `samples` split -> count; `more` are further entries
-    of metrics.json. The metric is the one that chose the weights, else the first.
-    """
+    """metrics.json, which says that all is done, and the last line of progress.jsonl. `samples` split -> count; `more`
+    are further entries of metrics.json. The metric is the one that chose the weights, else the first."""
     name = facts.metric_name or next(iter(facts.metrics), "")
     if name not in facts.metrics:
         raise ValueError(f"metrics lacks {name}, the metric that chose the weights")
@@ -125,26 +121,31 @@ def write_results(facts: PackageFacts, *, samples: Mapping[str, int], more: Mapp
         "loss": facts.loss,
         "augmentation": facts.augmentation,
     }
-    if facts.weights:
-        told["weights"] = facts.weights
-    write_json(Path("metrics.json"), {**told, **more})
+    weights = {"weights": facts.weights} if facts.weights else {}
+    write_json(Path("metrics.json"), {**told, **weights, **more})
     done = {"epoch": facts.epochs, "epochs": facts.epochs, "eta_seconds": 0.0, "text": "done"}
-    ProgressFile(Path("progress.jsonl")).write(**done, **metric)
+    tell_progress(**done, **metric)
     shown = ", ".join(f"{name} {value:.3f}" for name, value in facts.metrics.items() if value is not None)
     print(f"{shown or name} on val; package/ and metrics.json written in {facts.seconds:.0f} s", flush=True)
 
 
-def swap(draft: Path, folder: Path) -> None:
-    """Put `draft` in the place of `folder`; only an earlier package is ever replaced."""
-    if not folder.exists():
+@contextmanager
+def drafted(folder: Path) -> Iterator[Path]:
+    """Gives a folder to write a package into, which then takes the place of `folder`; that may be a package only."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    earlier = draft.with_name(f"{draft.name}.old")
+    try:
+        draft.chmod(0o755)
+        yield draft
+        if folder.exists():
+            if not (folder / "SHA256SUMS").exists() and any(folder.iterdir()):
+                raise ValueError(f"{folder} exists and is no package; it is left alone")
+            folder.replace(earlier)
         draft.replace(folder)
-        return
-    if not (folder / "SHA256SUMS").exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} exists and is no package; it is left alone")
-    old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
-    folder.replace(old / folder.name)
-    draft.replace(folder)
-    shutil.rmtree(old)
+        shutil.rmtree(earlier, ignore_errors=True)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def checksums(folder: Path) -> str:
@@ -183,7 +184,8 @@ def described(part: Any) -> str:
 
 
 def bundle_metadata(facts: PackageFacts, versions: Mapping[str, str]) -> dict[str, Any]:
-    labels = list(facts.label_names)
+    labels, (count, *shape) = list(facts.label_names), map(int, facts.input_shape)
+    channels = facts.channel_names or (["image"] if count == 1 else [f"channel {number}" for number in range(count)])
     return {
         "version": "1.0.0",
         "changelog": {"1.0.0": "first packaged"},
@@ -204,22 +206,17 @@ def bundle_metadata(facts: PackageFacts, versions: Mapping[str, str]) -> dict[st
                 "image": {
                     "type": "image",
                     "format": "magnitude",
-                    "num_channels": int(facts.input_shape[0]),
-                    "spatial_shape": [int(size) for size in facts.input_shape[1:]],
+                    "num_channels": count,
+                    "spatial_shape": shape,
                     "dtype": "float32",
                     "value_range": list(facts.value_range),
                     "is_patch_data": facts.output == "segmentation",
-                    "channel_def": {str(number): name for number, name in enumerate(channel_names(facts))},
+                    "channel_def": {str(number): name for number, name in enumerate(channels)},
                 }
             },
             "outputs": {"pred": output_format(facts)},
         },
     }
-
-
-def channel_names(facts: PackageFacts) -> list[str]:
-    count = int(facts.input_shape[0])
-    return list(facts.channel_names) or (["image"] if count == 1 else [f"channel {number}" for number in range(count)])
 
 
 def output_format(facts: PackageFacts) -> dict[str, Any]:
@@ -240,27 +237,36 @@ def output_format(facts: PackageFacts) -> dict[str, Any]:
     }
 
 
+def _plain(name: str) -> str:
+    """As Markdown shows it, whatever a class is called."""
+    return re.sub(r"([\\`*<>\[\]|])", r"\\\1", name)
+
+
 def model_card(facts: PackageFacts) -> str:
-    names, splits = list(facts.label_names), list(facts.counts)
-    classes = sorted({name for found in facts.counts.values() for name in found})
-    classes.sort(key=lambda name: names.index(name) if name in names else len(names))
-    rows = [f"| {name} | {' | '.join(str(facts.counts[s].get(name, 0)) for s in splits)} |" for name in classes]
-    chose = {facts.metric_name: " (chose the weights)"}
-    figures = [
-        f"| {name}{chose.get(name, '')} | {'not defined' if value is None else format(value, '.3f')} |"
+    names, splits, values = list(facts.label_names), list(facts.counts), facts.label_values
+    counted = {name for found in facts.counts.values() for name in found}
+    classes = [*(name for name in names if name in counted), *sorted(counted - {*names})]
+    rows = "\n".join(
+        f"| {_plain(name)} | {' | '.join(str(facts.counts[split].get(name, 0)) for split in splits)} |"
+        for name in classes
+    )
+    figures = "\n".join(
+        f"| {_plain(name)}{' (chose the weights)' if name == facts.metric_name else ''} | "
+        f"{'not defined' if value is None else format(value, '.3f')} |"
         for name, value in facts.metrics.items()
-    ]
-    values = facts.label_values
-    labels = [f"{name} (value {values[name]})" if name in values else name for name in names]
+    )
+    labels = [f"{_plain(name)} (value {values[name]})" if name in values else _plain(name) for name in names]
+    seen = f": {', '.join(map(_plain, facts.channel_names))}" if facts.channel_names else ""
     built = {"Loss": facts.loss, "Augmentation": facts.augmentation, "It began with weights of others": facts.weights}
     how = "".join(f"{name}: {text}.\n" for name, text in built.items() if text)
     named = f"Labels: {', '.join(labels)}.\n" if labels else ""
+    limits = "".join(f"- {limit}\n" for limit in facts.limits)
     role = "on which the weights were chosen" if facts.metric_name in facts.metrics else "which chose no weights"
     return f"""# Model card: {facts.task}
 
 Packaged {datetime.now(UTC).date().isoformat()}.
 Network: {facts.model}, {facts.parameters:,} parameters.
-It sees {" x ".join(str(size) for size in facts.input_shape)} values, channel first.
+It sees {" x ".join(str(size) for size in facts.input_shape)} values, channel first{seen}.
 {how}Training: {facts.epochs:g} epochs, {facts.seconds:.0f} s on {facts.device}.
 
 ## Input and output
@@ -269,18 +275,18 @@ It sees {" x ".join(str(size) for size in facts.input_shape)} values, channel fi
 ## Samples
 | {"structure (samples that have it)" if facts.output == "segmentation" else "class"} | {" | ".join(splits)} |
 | --- |{" ---: |" * len(splits)}
-{NEWLINE.join(rows)}
+{rows}
 
 ## Validation
 | metric | value |
 | --- | ---: |
-{NEWLINE.join(figures)}
+{figures}
 
 ## Limits
 - The figures above come from the validation part, {role}: expect less on new data.
 - Nothing is recorded about other scanners, sites, protocols or populations than those of the training data.
 - Not a medical device; not cleared for clinical decisions.
-{"".join(f"- {limit}{NEWLINE}" for limit in facts.limits)}
+{limits}
 ## Use
 `python predict.py INPUT... --output DIR` writes `DIR/predictions.json`;
 `environment.txt` names what it imports.

@@ -1,5 +1,4 @@
-"""How a template's train.py is called and how it ends: what is raised becomes words on stderr and an exit code, refused
-data a file, too."""
+"""How a template's train.py is called and how it ends: what is raised becomes words on stderr and an exit code."""
 
 import argparse
 import json
@@ -14,8 +13,8 @@ from shared.training.checks import DataProblems, TrainingFailed
 from shared.training.configfile import ConfigError
 from shared.training.imports import NotExportable
 
-REFUSED = Path("problems.json")
-"""What a training that refuses its data says of each sample, or of the whole by its name."""
+REFUSED, TOLD = Path("problems.json"), 100
+"""What a training that refuses its data says of so many samples, or of the whole by its name."""
 WRONG = (ConfigError, DataProblems, BadImage, NotExportable, FileNotFoundError)
 
 
@@ -53,6 +52,6 @@ def exit_code(train: Callable[[], int]) -> int:
         if ranks.first():
             print(error, file=sys.stderr)
             if isinstance(error, DataProblems):
-                REFUSED.write_text(json.dumps(error.by_name))
+                REFUSED.write_text(json.dumps({problem.where: problem.text for problem in error.problems[:TOLD]}))
         code = 2 if isinstance(error, WRONG) else 1
     return ranks.leave(code)

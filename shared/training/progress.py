@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 Json = Any
+FIELDS = ("step", "epoch", "epochs", "loss", "metric", "metric_name", "eta_seconds", "gpu_memory_mb", "text")
+"""Of a progress line: those of the contract JobProgress without the ids."""
 
 
 def write_json(path: Path, value: Json) -> None:
@@ -45,24 +47,12 @@ def plain(value: Json) -> Json:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class ProgressFile:
-    """Appends one JSON object a line and flushes it, so that a reader or a successor after kill -9 sees every line.
-
-    Fields are those of the contract JobProgress without the ids: step, epoch, epochs, loss, metric, metric_name,
-    eta_seconds, gpu_memory_mb, text. None is left out.
-    """
-
-    FIELDS = ("step", "epoch", "epochs", "loss", "metric", "metric_name", "eta_seconds", "gpu_memory_mb", "text")
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def write(self, **fields: Json) -> None:
-        unknown = sorted(set(fields) - set(self.FIELDS))
-        if unknown:
-            raise ValueError(f"a progress line has no field {', '.join(unknown)}")
-        line = {key: value for key, value in plain(fields).items() if value is not None}
-        with self.path.open("ab+") as file:
-            # A line that a killed writer left unfinished must not swallow ours.
-            torn = file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
-            file.write(b"\n" * bool(torn) + json.dumps(line, ensure_ascii=False).encode() + b"\n")
+def tell_progress(**fields: Json) -> None:
+    """Append a line to progress.jsonl: FIELDS that are not None. A reader, or a successor after kill -9, sees it."""
+    if unknown := sorted(set(fields) - set(FIELDS)):
+        raise ValueError(f"a progress line has no field {', '.join(unknown)}")
+    line = {key: value for key, value in plain(fields).items() if value is not None}
+    with Path("progress.jsonl").open("ab+") as file:
+        # A line that a killed writer left unfinished must not swallow ours.
+        torn = file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
+        file.write(b"\n" * bool(torn) + json.dumps(line, ensure_ascii=False).encode() + b"\n")

@@ -4,6 +4,7 @@ What depends on clocks, signals and files is asked here, so that all do the same
 """
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +17,44 @@ from torch import distributed
 Made = TypeVar("Made")
 GRACE = 60.0
 """Seconds in which the first process ends after it has failed."""
+
+
+def wanted_processes(asked: int | str) -> int:
+    """Of `training.processes`; 1 in a process that was started so, and where processes cannot talk to each other."""
+    if "LOCAL_RANK" in os.environ:
+        return 1
+    count = torch.cuda.device_count() if asked == "auto" else int(asked)
+    if count > 1 and not can_talk():
+        print(f"one process in place of {count}: they could not reach each other here", flush=True)
+        return 1
+    return max(1, count)
+
+
+def can_talk() -> bool:
+    """A sandbox may have no network at all, not even its own."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()[:2], 5):
+            return True
+    except OSError:
+        return False
+
+
+def launch(processes: int) -> int:
+    """Run this very command in so many processes, as torchrun does; -> the exit code of the first that failed, or 143
+    after SIGTERM."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    meeting = {"rdzv_backend": "c10d", "rdzv_endpoint": "127.0.0.1:0", "local_addr": "127.0.0.1"}
+    config = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=processes, max_restarts=0, **meeting)
+    try:
+        elastic_launch(config, sys.executable)("-u", *sys.argv)
+    except ChildFailedError as error:
+        return int(error.get_first_failure()[1].exitcode)
+    except SignalException as error:
+        return 128 + int(error.sigval)
+    return 0
 
 
 def join() -> torch.device:
@@ -89,13 +128,13 @@ def most(*values: float) -> list[float]:
     return [float(value) for value in found]
 
 
-def gathered(mine: list[Made]) -> list[list[Made]]:
-    """The list of each process, in their order."""
+def gathered(mine: list[Made]) -> list[Made]:
+    """What all processes have made of their shares `[number() :: count()]`, in the order of the whole."""
     if count() == 1:
-        return [mine]
+        return mine
     found: list[list[Made]] = [[] for _ in range(count())]
     distributed.all_gather_object(found, mine)
-    return found
+    return [share[place] for place in range(max(map(len, found))) for share in found if place < len(share)]
 
 
 def share_buffers(model: torch.nn.Module) -> None:

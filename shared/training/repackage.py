@@ -16,7 +16,7 @@ from pathlib import Path
 
 from shared.training import checks, program
 from shared.training.imports import as_exported, needed
-from shared.training.package import checksums, environment, pinned, swap
+from shared.training.package import checksums, drafted, environment, pinned
 from shared.training.progress import write_json, write_text
 
 KEPT = ("label_map.json", "metadata.json")
@@ -32,9 +32,7 @@ def main() -> int:
 def repackage(old: Path, folder: Path) -> int:
     """Raises NotExportable, and TrainingFailed where the weights and the files do not go together."""
     found = needed(Path("predict.py").resolve())
-    draft = Path(tempfile.mkdtemp(dir=folder.absolute().parent, prefix=".package."))
-    try:
-        draft.chmod(0o755)
+    with drafted(folder) as draft:
         shutil.copytree(old, draft, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "SHA256SUMS"))
         for name, path in found.files.items():
             write_text(draft / name, as_exported(path.read_text(encoding="utf-8")))
@@ -46,10 +44,7 @@ def repackage(old: Path, folder: Path) -> int:
         card = (draft / "MODEL_CARD.md").read_text(encoding="utf-8")
         write_text(draft / "MODEL_CARD.md", card if NOTE in card else card.replace("## Use\n", f"{NOTE}\n## Use\n", 1))
         write_text(draft / "SHA256SUMS", checksums(draft))
-        predict_one(draft)
-        swap(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        predict_one(draft.absolute())
     print("the package was written anew around the same weights", flush=True)
     return 0
 
@@ -67,9 +62,7 @@ def predict_one(package: Path) -> None:
         command = [sys.executable, "-I", str(package / "predict.py"), str(case), "--output", str(Path(made) / "out")]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "M3_"))}
         try:
-            done = subprocess.run(
-                command, cwd=made, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
-            )
+            done = subprocess.run(command, cwd=made, env=environment, capture_output=True, text=True, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             raise checks.TrainingFailed(f"the new package took more than {SECONDS} s for a case") from None
     if done.returncode:

@@ -1,7 +1,7 @@
 """The best weights of a training, and checkpoints of a visible loop: a folder `checkpoint-<step>` with one file.
 
 Both are written whole or not at all. Checkpoints hold tensors and plain values, nothing else: what is read back is
-never executed. Which of them to go on from, `checkpoints.resume` says, with `fault` as its test.
+never executed. Which of them to go on from, `checkpoints.resume` says.
 """
 
 import math
@@ -16,10 +16,10 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from shared.training import ranks
+from shared.training.checkpoints import STATE
 from shared.training.progress import read_json, write_json
 
 KEPT = 2
-FILE = "state.pt"
 
 
 def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
@@ -29,7 +29,7 @@ def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
         draft = folder / f".part-{step}"
         shutil.rmtree(draft, ignore_errors=True)  # of an attempt that was killed
         draft.mkdir(parents=True)
-        with (draft / FILE).open("wb") as file:
+        with (draft / STATE).open("wb") as file:
             torch.save({**state, "step": step}, file)
             file.flush()
             os.fsync(file.fileno())
@@ -44,17 +44,8 @@ def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
 
 def load(path: Path) -> dict[str, Any]:
     """The state of a checkpoint, on the CPU."""
-    found: dict[str, Any] = torch.load(path / FILE, map_location="cpu", weights_only=True)
+    found: dict[str, Any] = torch.load(path / STATE, map_location="cpu", weights_only=True)
     return found
-
-
-def fault(path: Path) -> str | None:
-    """Why a checkpoint cannot be gone on from, or None."""
-    try:
-        state = load(path)
-    except Exception as error:  # whatever a torn file raises
-        return f"it does not load ({type(error).__name__})"
-    return None if isinstance(state, dict) and "step" in state else "it names no step"
 
 
 def save_weights(model: torch.nn.Module, path: Path) -> None:

@@ -1,15 +1,12 @@
-"""The tiers that a training climbs before it begins: one case, one batch, a small part with an estimate, then all.
-
-Called by the templates' loops with the model that will be trained; it and the random state are left as they were, so
-that a training comes out the same whatever the tiers had time for.
-"""
+"""The tiers that a training climbs before it begins: one case, one batch, a small part with an estimate. Model and
+random state are left as they were, so that a training comes out the same whatever the tiers had time for."""
 
 import copy
 import math
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +16,11 @@ import torch
 
 from shared.training import ranks
 from shared.training.checks import TrainingFailed
-from shared.training.machine import workers
+from shared.training.machine import OUT_OF_MEMORY, lacks_memory, workers
 from shared.training.progress import write_json
 from shared.training.trial import Batch, Prepare, Steps, batch_of, same_draws, spread
 
 EVIDENCE = Path("tiers.json")
-OUT_OF_MEMORY = (MemoryError, RuntimeError)
-"""What NumPy and torch raise, among other things; `lacks_memory` tells them apart."""
 BATCH_SHARE, BATCH_MOST = 0.04, 60.0
 """Of the time, and seconds at most, by which one batch is given up."""
 SHARE, MOST = 0.1, 300.0
@@ -54,69 +49,48 @@ def climb(
     *,
     smaller: str,
     seconds: float,
-    evidence: Path = EVIDENCE,
     prepare: Prepare = dict,
 ) -> Climbed:
     """`data[n]` is a training sample, `prepare(batch)` what the network gets of a batch on its device (augmentation);
-    the model returns {"loss": ...} for it.
-
-    `wanted` is the section `training`. `smaller` says what to make smaller where memory does not hold one sample,
-    `seconds` is what the training has left (inf without a bound). What each tier saw stands in `evidence`.
+    the model returns {"loss": ...} for it. `wanted` is the section `training`, `smaller` what to make smaller where the
+    memory does not hold one sample, `seconds` what is left (inf without a bound). tiers.json gets what they saw.
     Of several processes that train together the first climbs for all (`ranks.by_first`): they need one batch size.
     Raises TrainingFailed, in two lines: cause and direction.
     """
-    log = Evidence(evidence)
-    begin = time.monotonic()
+    tiers = Tiers(model, data, wanted, device, seconds, prepare)
     while True:
         try:
             with same_draws(device):
-                tiers = Tiers(model, data, wanted, device, seconds, begin, log, prepare)
                 tiers.one_case()
                 tiers.one_batch()
                 tiers.settle_threads()
-                return Climbed(wanted, tiers.part())
+                return Climbed(tiers.wanted, tiers.part())
         except OUT_OF_MEMORY as error:
             if not lacks_memory(error):
                 raise
-            if wanted.batch_size == 1:
-                raise TrainingFailed(
-                    f"out of memory: it does not hold a batch of one\nmake smaller: {smaller}"
-                ) from None
+        size = tiers.wanted.batch_size
+        if size == 1:
+            raise TrainingFailed(f"out of memory: it does not hold a batch of one\nmake smaller: {smaller}")
         torch.cuda.empty_cache()
-        size = wanted.batch_size
-        wanted = wanted.model_copy(update={"batch_size": size // 2, "accumulate": 2 * wanted.accumulate})
+        changes = {"batch_size": size // 2, "accumulate": 2 * tiers.wanted.accumulate}
+        tiers.wanted = tiers.wanted.model_copy(update=changes)
         ranks.say(f"the memory does not hold a batch of {size}; {size // 2} are taken, twice as often a step")
 
 
-@contextmanager
-def within_memory(batch: Callable[[], str], smaller: str) -> Iterator[None]:
-    """Lack of memory for `batch()` becomes TrainingFailed, in two lines; `smaller` is what to make smaller at last."""
-    try:
-        yield
-    except OUT_OF_MEMORY as error:
-        if not lacks_memory(error):
-            raise
-        raise TrainingFailed(
-            f"out of memory: it does not hold {batch()}\n"
-            f"halve training.batch_size and double training.accumulate; with a batch of one, make smaller: {smaller}"
-        ) from None
+class Tiers:
+    """What is trained are copies of the model, which itself stays as it is."""
 
-
-def lacks_memory(error: BaseException) -> bool:
-    text = str(error)
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in text
-
-
-class Evidence:
-    """The newest word on each tier, in a file that is written whole and on stdout."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.tiers: dict[str, dict[str, Any]] = {}
+    def __init__(
+        self, model: torch.nn.Module, data: Any, wanted: Any, device: torch.device, seconds: float, prepare: Prepare
+    ) -> None:
+        self.untouched, self.data, self.wanted, self.device = model, data, wanted, device
+        self.seconds, self.prepare, self.begin = seconds, prepare, time.monotonic()
+        self.told: dict[str, dict[str, Any]] = {}
+        """The newest word on each tier."""
 
     @contextmanager
     def tier(self, name: str) -> Iterator[dict[str, Any]]:
-        """Gives the dict that takes the tier's `text` and figures."""
+        """Gives the dict that takes the tier's `text` and figures; it is written and said at the end."""
         begin, told = time.monotonic(), {"tier": name, "passed": False, "seconds": 0.0, "text": ""}
         try:
             yield told
@@ -126,20 +100,9 @@ class Evidence:
             raise
         finally:
             told["seconds"] = round(time.monotonic() - begin, 2)
-            self.tiers[name] = told
-            write_json(self.path, {"tiers": list(self.tiers.values())})
+            self.told[name] = told
+            write_json(EVIDENCE, {"tiers": list(self.told.values())})
             ranks.say(f"tier {name} {'passed' if told['passed'] else 'FAILED'} in {told['seconds']} s: {told['text']}")
-
-
-class Tiers:
-    """Of one batch size. What is trained are copies: the model itself stays as it is."""
-
-    def __init__(
-        self, model: torch.nn.Module, data: Any, wanted: Any, device: torch.device, seconds: float, begin: float,
-        log: Evidence, prepare: Prepare,
-    ) -> None:  # fmt: skip
-        self.untouched, self.data, self.wanted, self.device = model, data, wanted, device
-        self.seconds, self.begin, self.log, self.prepare = seconds, begin, log, prepare
 
     def steps(self, rate: float) -> Steps:
         """Of a new copy."""
@@ -147,7 +110,7 @@ class Tiers:
 
     def one_case(self) -> None:
         """Forward and backward of one sample."""
-        with self.log.tier("one_case") as found:
+        with self.tier("one_case") as found:
             on_gpu = self.device.type == "cuda"
             if on_gpu:
                 torch.cuda.reset_peak_memory_stats(self.device)
@@ -185,8 +148,7 @@ class Tiers:
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
-            size = self.wanted.batch_size
-            count = len(self.data)
+            size, count = self.wanted.batch_size, len(self.data)
             if size == 1 or (count % size == 1 and ranks.count() == 1):
                 raise TrainingFailed(
                     f"batch norm cannot take a batch of one sample, and {count} samples in batches of {size} "
@@ -199,7 +161,7 @@ class Tiers:
 
     def one_batch(self) -> None:
         """Can the model learn one batch by heart? Ends as soon as its loss is halved."""
-        with self.log.tier("one_batch") as found:
+        with self.tier("one_batch") as found:
             size, rate = self.wanted.batch_size, float(self.wanted.learning_rate)
             batch = batch_of(self.data, size)
             losses = self.learn(batch, rate)
@@ -209,30 +171,29 @@ class Tiers:
                     f"the loss became {losses[-1]} at step {len(losses)} on one batch\n"
                     f"lower training.learning_rate (it is {rate:g}), or look for extreme values in the images"
                 )
-            if not losses or losses[0] <= 0:
-                found["text"] = "not reached in the time" if not losses else "not judged: the loss is not above zero"
-                return
-            fallen = (
-                f"the loss of a batch of {size} went from {losses[0]:.4g} to {losses[-1]:.4g} in {len(losses)} steps"
-            )
-            found["text"] = fallen if learned(losses) or len(losses) == STEPS else f"not reached in the time: {fallen}"
-            if learned(losses) or len(losses) < STEPS:
-                return
-            if self.known(batch):
-                found["text"] += "; the weights that it begins with know it by heart"
-                return
-            if not 1 / 3 < rate / USUAL_RATE < 3 and learned(self.learn(batch, USUAL_RATE)):
-                if rate > USUAL_RATE:
-                    raise TrainingFailed(
-                        f"one batch is learned at a rate of {USUAL_RATE:g}, at {rate:g} it is not: {fallen}\n"
-                        f"lower training.learning_rate towards {USUAL_RATE:g}"
-                    )
-                found["text"] += f"; at a rate of {USUAL_RATE:g} it falls, {rate:g} is slow"
-                return
+            found["text"] = self.judged(batch, losses)
+
+    def judged(self, batch: Batch, losses: Sequence[float]) -> str:
+        """What the losses of one batch say. Raises TrainingFailed where it is not learned."""
+        if not losses or losses[0] <= 0:
+            return "not judged: the loss is not above zero" if losses else "not reached in the time"
+        size, rate = self.wanted.batch_size, float(self.wanted.learning_rate)
+        fallen = f"the loss of a batch of {size} went from {losses[0]:.4g} to {losses[-1]:.4g} in {len(losses)} steps"
+        if learned(losses) or len(losses) < STEPS:
+            return fallen if learned(losses) else f"not reached in the time: {fallen}"
+        if self.known(batch):
+            return f"{fallen}; the weights that it begins with know it by heart"
+        if 1 / 3 < rate / USUAL_RATE < 3 or not learned(self.learn(batch, USUAL_RATE)):
             raise TrainingFailed(
                 f"one batch is not learned: {fallen}\n"
                 "look whether labels belong to their images, whether the loss sees the output, and how fast the rate is"
             )
+        if rate < USUAL_RATE:
+            return f"{fallen}; at a rate of {USUAL_RATE:g} it falls, {rate:g} is slow"
+        raise TrainingFailed(
+            f"one batch is learned at a rate of {USUAL_RATE:g}, at {rate:g} it is not: {fallen}\n"
+            f"lower training.learning_rate towards {USUAL_RATE:g}"
+        )
 
     def learn(self, batch: Batch, rate: float) -> list[float]:
         until = self.begin + min(BATCH_SHARE * self.seconds, BATCH_MOST)
@@ -275,7 +236,7 @@ class Tiers:
 
     def part(self) -> float:
         """A few samples for two rounds, loaded and trained on as all will be. -> seconds a batch."""
-        with self.log.tier("part") as found:
+        with self.tier("part") as found:
             size, until = self.wanted.batch_size, self.begin + min(SHARE * self.seconds, MOST)
             loading = workers(self.wanted)
             once = spread(self.data, max(2, math.ceil(PART * len(self.data) / size)) * size)

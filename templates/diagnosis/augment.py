@@ -1,4 +1,4 @@
-"""Augmentation of batches: tensors on whatever device they are, each image changed in its own way.
+"""Augmentation of batches: tensors on whatever device they are, each view of each case changed in its own way.
 
 Channels of an image are moved, bent and scaled alike, so that they stay on one grid and colour keeps its hue; noise is
 drawn for each by itself, as it is measured.
@@ -25,10 +25,9 @@ MODALITIES: dict[str, dict[str, float]] = {
 
 
 def settle(wanted: Any, how: Any, sided: bool) -> Any:
-    """The section `augmentation` without `auto`. `sided`: left and right mean something else. A window that begins
-    below 0 is one of HU."""
+    """The section `augmentation` without `auto`. `sided`: left and right mean something else."""
     modality = wanted.modality
-    if modality == "auto":
+    if modality == "auto":  # a window that begins below 0 is one of HU
         modality = "ct" if how.intensity == "window" and how.window is not None and how.window[0] < 0 else "other"
     values: dict[str, Any] = {"modality": modality}
     values |= {key: value for key, value in MODALITIES[modality].items() if getattr(wanted, key) == "auto"}
@@ -38,8 +37,7 @@ def settle(wanted: Any, how: Any, sided: bool) -> Any:
 
 
 class Augment:
-    """(B, views * channels, D, H, W) or (B, views * channels, H, W) -> the same shape. Each view is changed by itself;
-    a view of zeros is one that a case has not, and stays so."""
+    """(B, views * channels, [D,] H, W) -> the same shape. A view of zeros is one that a case has not, and stays so."""
 
     def __init__(self, wanted: Any, whole: Sequence[int]) -> None:
         """`wanted` is the settled section `augmentation`, `whole` the channels and shape of one view."""

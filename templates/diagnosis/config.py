@@ -1,7 +1,6 @@
 """The settings of config.yaml, typed. Unknown keys and wrong values are refused together, each by name.
 
-The section `training` says how train.py trains; all others also say what the model is. `auto` is settled by data.py
-from the training images before anything is built.
+The section `training` says how train.py trains; all others also say what the model is. data.py settles `auto`.
 """
 
 from pathlib import Path
@@ -11,7 +10,7 @@ import sections
 from sections import Augmentation
 
 from shared.training import configfile
-from shared.training.configfile import Section, load_config
+from shared.training.configfile import Section, Source, load_config
 
 
 class Preprocess(sections.Preprocess):
@@ -40,8 +39,7 @@ class Loss(Section):
 
 
 class Training(configfile.Training):
-    """Further keys: epochs, train_seconds, batch_size, accumulate, learning_rate, weight_decay, patience, save_seconds,
-    precision, processes, workers, seed (shared/training/configfile.py)."""
+    """Further keys, from epochs to seed, stand in shared/training/configfile.py."""
 
     metric: Literal["auc_macro", "auc_macro_by_patient", "balanced_accuracy", "accuracy", "f1_macro"] = "auc_macro"
     """Chooses the weights, on the validation part."""
@@ -49,11 +47,10 @@ class Training(configfile.Training):
     """balanced: samples are drawn so that an epoch sees every class equally often; loss.class_weights is then off."""
 
 
-class Config(Section):
-    index: str = "train_index.jsonl"
+class Config(Source):
+    """`index` and `data_root` stand in shared/training/configfile.py."""
+
     label_map: str = "label_map.json"
-    data_root: str | None = None
-    """Folder that the index's files are relative to; null takes $M3_DATA, else the working directory."""
     cache: str | None = "cache"
     """Folder of preprocessed samples; null keeps them in memory only."""
     multi_label: bool | Literal["auto"] = "auto"
@@ -66,5 +63,4 @@ class Config(Section):
 
 
 def load(path: str | Path) -> Config:
-    """Raises ConfigError with everything that is wrong."""
     return load_config(path, Config)

@@ -14,10 +14,10 @@ import augment
 import images
 import numpy as np
 import torch
-from images import Row, data_root, rows_of
+from images import Row, rows_of
 
 from shared.imaging.inputs import views_of
-from shared.imaging.volume import BadImage, Image
+from shared.imaging.volume import Image
 
 MOST_VIEWS, MOST_COUNTED = 4, 200
 
@@ -26,7 +26,7 @@ def read(files: Sequence[Path], how: Any) -> np.ndarray:
     """One input as the network sees it: float32 (views * C, D, H, W) or (views * C, H, W). Raises BadImage.
 
     `how` is the settled section `preprocess`; a view that the input has not is zeros. In 2D each picture is a view, in
-    3D each volume and series; pictures are slices there. What is done here is done in training and by predict.py.
+    3D each volume and series; pictures are slices there.
     """
     if how.views == 1:
         return images.preprocess(images.load_image(files, how), how)
@@ -36,8 +36,7 @@ def read(files: Sequence[Path], how: Any) -> np.ndarray:
 
 
 class Cases(torch.utils.data.Dataset):
-    """One split. Items are {"image": float32 (views * C, ...), "labels": int64 number, or float32 (classes,) of 0 and
-    1}."""
+    """One split. Items are {"image": float32 (views * C, ...), "labels": int64, or float32 (classes,) of 0 and 1}."""
 
     def __init__(self, config: Any, rows: Sequence[Row], cache: Any = None) -> None:
         """`cache.get(sample, files, make)` gives what `make()` does, faster (shared.training.cache)."""
@@ -45,7 +44,7 @@ class Cases(torch.utils.data.Dataset):
         self.augment = augment.Augment(config.augmentation, images.whole(config.preprocess))
         self.label_names = label_names(config)
         self.targets = [target(row, self.label_names, bool(config.multi_label)) for row in rows]
-        self.root, self.how, self.cache = data_root(config), config.preprocess, cache
+        self.root, self.how, self.cache = config.data_folder, config.preprocess, cache
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -74,7 +73,7 @@ def resolve(config: Any) -> Any:
     several = config.multi_label
     if several == "auto":
         several = any(isinstance(row.get("label"), list) for row in rows)
-    how = images.settle(config.preprocess, glimpses(config, rows))
+    how = images.settle(config.preprocess, images.glimpses(rows, lambda row: first_image(config, row)))
     if how.views == "auto":
         how = how.model_copy(update={"views": usual_views(config, rows, how)})
     sided = any({"left", "right"} & set(name.lower().replace("_", " ").split()) for name in label_names(config))
@@ -84,25 +83,18 @@ def resolve(config: Any) -> Any:
 
 def usual_views(config: Any, rows: Sequence[Row], how: Any) -> int:
     """What 95 % of the cases have at most; images that are the channels of one do not count as views."""
-    root, drawn = data_root(config), rows[:: math.ceil(len(rows) / MOST_COUNTED)]
+    root, drawn = config.data_folder, rows[:: math.ceil(len(rows) / MOST_COUNTED)]
     counts = [len(views_of([root / file for file in row["files"]], len(how.input_shape))) for row in drawn]
     most = math.ceil(float(np.percentile(counts, 95)))
     return 1 if images.are_channels(most, how) else min(MOST_VIEWS, most)
 
 
-def glimpses(config: Any, rows: Sequence[Row]) -> Iterator[Image]:
-    """First images of evenly drawn rows, as they are in their files. Damaged ones are told before training, all of
-    them."""
-    how = config.preprocess
-    for place in np.linspace(0, len(rows) - 1, min(images.LOOKED_AT, len(rows))).round().astype(int):
-        try:
-            files = [data_root(config) / file for file in rows[place]["files"]]
-            # Where nothing is known yet, several volumes are views on grids of their own, and pictures slices.
-            groups = views_of(files, 3 if how.input_shape == "auto" else len(how.input_shape))
-            channels = how.channels != "auto" and images.are_channels(len(groups), how)
-            yield images.load_image(files if channels else groups[0], how)
-        except (BadImage, OSError):
-            continue
+def first_image(config: Any, row: Row) -> Image:
+    how, files = config.preprocess, [config.data_folder / file for file in row["files"]]
+    # Where nothing is known yet, several volumes are views on grids of their own, and pictures slices.
+    groups = views_of(files, 3 if how.input_shape == "auto" else len(how.input_shape))
+    channels = how.channels != "auto" and images.are_channels(len(groups), how)
+    return images.load_image(files if channels else groups[0], how)
 
 
 def label_names(config: Any) -> list[str]:

@@ -8,9 +8,9 @@ Every reason not to use an input is a `BadImage`; nothing is repaired by guessin
 
 import json
 import math
-import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,6 @@ def rows_of(config: Any) -> list[Row]:
     # Not splitlines(): it also breaks at characters that are legal inside a JSON string.
     lines = Path(config.index).read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines if line.strip()]
-
-
-def data_root(config: Any) -> Path:
-    return Path(config.data_root or os.environ.get("M3_DATA") or ".")
 
 
 def whole(how: Any) -> tuple[int, ...]:
@@ -125,14 +121,21 @@ def told(how: Any) -> str:
         channels = "One channel is seen; colour becomes grey. "
     else:
         channels = (
-            f"An image has {how.channels} channels on one grid: a file with all of them (of a NIfTI the fourth axis), "
-            "or a folder with a file (or DICOM series) a channel, in natural order of their names. "
+            f"An image has {how.channels} channels: a file with all of them (of a NIfTI the fourth axis), or a folder "
+            "with a file a channel, in natural order of the files' names, of which those of the channels are part. "
         )
     window = f" {tuple(how.window)}" if how.intensity == "window" else ""
     return (
         f"{channels}Each is normalised ({how.intensity}{window}) and resampled to {tuple(how.input_shape)}, axes "
         f"{'(D, H, W)' if deep else '(H, W)'}."
     )
+
+
+def glimpses(rows: Sequence[Row], load: Callable[[Row], Image]) -> Iterator[Image]:
+    """Images of evenly drawn rows, as they are in their files. Damaged ones are passed over here."""
+    for place in np.linspace(0, len(rows) - 1, min(LOOKED_AT, len(rows))).round().astype(int):
+        with suppress(BadImage, OSError):
+            yield load(rows[place])
 
 
 def settle(how: Any, images: Iterable[Image]) -> Any:
@@ -168,15 +171,11 @@ def settle(how: Any, images: Iterable[Image]) -> Any:
 def usual_shape(sizes: Sequence[tuple[int, int, int]]) -> tuple[int, ...]:
     """Near the median (D, H, W), at most 32 x 64 x 64; (H, W) of at most 128 x 128 where all are pictures."""
     volumes = [size for size in sizes if size[0] > 1]
-    if not volumes:
-        return plane(sizes, 128)
-    return (eights(float(np.median([size[0] for size in volumes])), 8, 32), *plane(volumes, 64))
-
-
-def plane(sizes: Sequence[tuple[int, ...]], largest: int) -> tuple[int, int]:
-    height, width = (float(np.median([size[axis] for size in sizes])) for axis in (-2, -1))
+    depth, height, width = np.median(volumes or sizes, axis=0).tolist()
+    largest = 64 if volumes else 128
     shrink = min(1.0, largest / max(height, width))
-    return eights(height * shrink, 16, largest), eights(width * shrink, 16, largest)
+    plane = (eights(height * shrink, 16, largest), eights(width * shrink, 16, largest))
+    return (eights(depth, 8, 32), *plane) if volumes else plane
 
 
 def eights(size: float, least: int, most: int) -> int:

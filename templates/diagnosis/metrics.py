@@ -42,8 +42,7 @@ def scores(
 
 
 def temperature(logits: np.ndarray, labels: np.ndarray, multi_label: bool) -> float:
-    """What logits are divided by, so that probabilities are no surer than they are right (Guo et al. 2017): 1 to 10, by
-    the least cross-entropy."""
+    """1 to 10: what logits are divided by for the least cross-entropy (Guo et al. 2017), never to be surer."""
     truth = one_hot(labels, logits.shape[1], multi_label)
 
     def surprise(warmth: float) -> float:

@@ -11,11 +11,8 @@ from torch import nn
 
 
 def make_encoder(wanted: Any, shape: Sequence[int], inputs: int = 1, places: int = 0) -> nn.Module:
-    """(N, inputs, *shape) -> (N, channels, *map), by the section `model` of the configuration.
-
-    A resnet stops halving once its map has at most `places` positions. Raises ValueError, with one that does, for a
-    shape that does not suit the backbone.
-    """
+    """(N, inputs, *shape) -> (N, channels, *map), by the section `model`. A resnet stops halving once its map has
+    `places` positions or fewer. Raises ValueError for a shape that does not suit the backbone, with one that does."""
     name, width, dims = wanted.backbone, wanted.width, len(shape)
     if name in RESNETS:
         return ResNet(name, width, wanted.norm, shape, places, inputs)

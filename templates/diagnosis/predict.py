@@ -2,8 +2,7 @@
 
 An INPUT is an image (imaging/formats.py lists what is read), or a folder of slices (DICOM, or others in natural order),
 or one with a file a channel in natural order where the model takes several channels that are no colours.
-DIR/predictions.json has one entry an INPUT: label and probabilities, or an error. Exit code 0 if any INPUT could be
-predicted, else 1. The package's checksums are verified first. Nothing is written beside the package.
+DIR/predictions.json has one entry an INPUT: label and probabilities, or an error. package_cli.py has the rest.
 """
 
 import sys

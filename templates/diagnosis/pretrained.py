@@ -1,5 +1,4 @@
-"""Weights of a local file to begin with: what fits by name and shape, and a first layer for other channels. Nothing in
-the file is executed."""
+"""Weights of a local file to begin with: what fits by name and shape. Nothing in the file is executed."""
 
 import hashlib
 import json
@@ -60,38 +59,22 @@ def fitting(found: Tensors, encoder: torch.nn.Module) -> tuple[dict[str, torch.T
 def with_channels(found: Tensors, wanted: Tensors) -> Tensors:
     """`found`, its first layer summed and shared out where the network's takes another number of channels: an image
     whose channels are all the same is answered as before."""
-    name, first = next((item for item in wanted.items() if item[1].ndim >= 4), ("", None))
-    if first is None:
-        return found
-
-    def fits(tensor: torch.Tensor) -> bool:
-        return tensor.ndim == first.ndim and (tensor.shape[0], *tensor.shape[2:]) == (first.shape[0], *first.shape[2:])
-
-    return {
-        key: tensor.sum(1, keepdim=True).expand(first.shape) / first.shape[1]
-        if (key == name or key.endswith(f".{name}")) and fits(tensor) and tensor.shape != first.shape
-        else tensor
-        for key, tensor in found.items()
-    }
+    fitted = dict(found)
+    name, first = next((item for item in wanted.items() if item[1].ndim >= 4), ("", torch.empty(0)))
+    for key, tensor in found.items():
+        other = f".{key}".endswith(f".{name}") and tensor.ndim == first.ndim and tensor.shape != first.shape
+        if other and (summed := tensor.sum(1, keepdim=True)).shape == first[:, :1].shape:
+            fitted[key] = summed.expand(first.shape) / first.shape[1]
+    return fitted
 
 
 def matched(found: Tensors, wanted: Tensors) -> dict[str, torch.Tensor]:
     """Tensors of `found` by their names in `wanted`: all behind one prefix (`module.`, `encoder.`), the best."""
-    prefixes: Counter[str] = Counter()
-    for key, tensor in found.items():
-        parts = key.split(".")
-        for start in range(len(parts)):
-            name = ".".join(parts[start:])
-            if name in wanted and wanted[name].shape == tensor.shape:
-                prefixes[key[: len(key) - len(name)]] += 1
-    if not prefixes:
-        return {}
-    prefix = prefixes.most_common(1)[0][0]
-    return {
-        name: found[prefix + name]
-        for name, tensor in wanted.items()
-        if prefix + name in found and found[prefix + name].shape == tensor.shape
-    }
+    names = [(key, ".".join(key.split(".")[start:])) for key in found for start in range(key.count(".") + 1)]
+    fits = [(key, name) for key, name in names if name in wanted and wanted[name].shape == found[key].shape]
+    prefixes = Counter(key.removesuffix(name) for key, name in fits)
+    prefix = max(prefixes, key=lambda one: prefixes[one], default="")
+    return {name: found[key] for key, name in fits if key == prefix + name}
 
 
 def tensors_of(path: Path) -> Tensors:

@@ -1,7 +1,4 @@
-"""Sections of config.yaml that both image templates have: what is done to images, the backbone, augmentation.
-
-`auto` is settled by data.py from the training images before anything is built.
-"""
+"""Sections of config.yaml that both image templates have. `auto` is settled by data.py from the training images."""
 
 from typing import Annotated, Literal
 
@@ -50,8 +47,7 @@ class Backbone(Section):
 
 
 class Augmentation(Section):
-    """Applied to batches of training images, to each image by itself, in preprocessed units (augment.py). 0 switches
-    a part off."""
+    """Of each training image by itself, in preprocessed units (augment.py). 0 switches a part off."""
 
     modality: Literal["auto", "ct", "mr", "xray", "ultrasound", "other"] = "auto"
     """Settles what stands on auto below. auto: ct where values are in HU, else other."""

@@ -10,7 +10,7 @@ def settings(mode: str) -> dict[str, Any]:
     return {
         "preprocess": {"input_shape": [8, 24, 24] if mode.startswith("3d") else [32, 32]},
         "model": {"width": 8},
-        "training": {"epochs": 2, "train_seconds": 60, "patience": 0, "save_seconds": 0},
+        "training": {"epochs": 2, "train_seconds": 60, "save_seconds": 0},
     }
 
 

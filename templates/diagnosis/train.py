@@ -2,8 +2,7 @@
 
 Reads train_index.jsonl and label_map.json, images below $M3_DATA. Leaves progress.jsonl, tiers.json, metrics.json
 (validation only), checkpoints/ and package/ in the working directory. A second call with the same configuration, data
-and code goes on from the newest intact checkpoint. Exit codes: 0 done, 1 the training failed, 2 configuration, data or
-code are wrong (all problems are listed), 143 stopped by SIGTERM with a checkpoint saved.
+and code goes on from the newest intact checkpoint. Exit codes stand in README.md.
 """
 
 import math
@@ -32,10 +31,9 @@ from transformers import set_seed
 
 from shared.training import callbacks, checkpoints, checks, program, ranks, saved
 from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
-from shared.training.cache import ArrayCache
+from shared.training.cache import cache_of
 from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
-from shared.training.launch import launch, wanted_processes
 from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
 from shared.training.tiers import climb
@@ -53,50 +51,45 @@ def train(config: Any) -> int:
 
     # What can be said without opening an image. A predict.py that could not be packaged is no use after hours either.
     rows = checks.read_index(config.index)
-    problems = checks.split_problems(rows, config.index) + checks.label_problems(rows, data.label_names(config))
-    if not data.data_root(config).is_dir():
-        problems.append(checks.Problem("data_root", f"{data.data_root(config)} is no folder; set data_root or M3_DATA"))
-    checks.refuse(problems)
+    checks.refuse(checks.split_problems(rows, config) + checks.label_problems(rows, data.label_names(config)))
     needed(HERE / "predict.py")
 
     # Several GPUs: this command once more for each of them, and nothing else here.
-    if (processes := wanted_processes(config.training.processes)) > 1:
-        return launch(processes)
+    if (processes := ranks.wanted_processes(config.training.processes)) > 1:
+        return ranks.launch(processes)
     device = ranks.join()
 
     # Cases. All are read once, into the cache, by the first process.
     config = data.resolve(config)
-    code = [*needed(HERE / "data.py").files.values()]
-    cache = ArrayCache(Path(config.cache or os.devnull), checkpoints.fingerprint(config.preprocess.model_dump(), code))
+    cache = cache_of(config.cache, config.preprocess.model_dump(), HERE / "data.py")
     train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
-    sets, threads = {"train": train_set, "val": val_set}, len(os.sched_getaffinity(0))
-    ranks.by_first(lambda: checks.refuse(checks.read_all(rows, lambda row: sets[row["split"]].image(row), threads)))
+    sets = {"train": train_set, "val": val_set}
+    ranks.by_first(lambda: checks.refuse(checks.read_all(rows, lambda row: sets[row["split"]].image(row))))
     augment = train_set.augment
 
     def augmented(batch: Any) -> Any:
         return {**batch, "image": augment(batch["image"])}
 
-    # Network and loss.
+    # Network and loss. A rare class is drawn more often, or weighs more in the loss; not both.
     set_seed(config.training.seed)
-    several, hot = bool(config.multi_label), data.one_hot(train_set)
+    multi_label, one_hot = bool(config.multi_label), data.one_hot(train_set)
     balanced = config.training.sampling == "balanced"
-    start = pretrained.file_of(config.model.weights) if config.model.weights else None
     weighted = config.loss.class_weights == "balanced" and not balanced
+    weights_file = pretrained.file_of(config.model.weights) if config.model.weights else None
     try:
-        weights = class_weights(hot.numpy(), several) if weighted else None
-        network = model.build(config, len(train_set.label_names), weights)
-        if start:
-            ranks.say(pretrained.load_into(getattr(network, "encoder", network), start))
+        loss_weights = class_weights(one_hot.numpy(), multi_label) if weighted else None
+        network = model.build(config, len(train_set.label_names), loss_weights)
+        if weights_file:
+            ranks.say(pretrained.load_into(getattr(network, "encoder", network), weights_file))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     network.to(device)
     ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {augment}")
 
-    # What an earlier attempt at the same training left.
-    inputs = [config.index, config.label_map, *([start] if start else [])]
-    mark = checkpoints.fingerprint(
-        config.model_dump(mode="json", exclude=UNMARKED), [*map(Path, inputs), *checkpoints.code_of(HERE)]
-    )
+    # What an earlier attempt at the same training left: the same in configuration, data and code.
+    inputs = [Path(config.index), Path(config.label_map), *([weights_file] if weights_file else [])]
+    files = [*inputs, *checkpoints.code_of(HERE)]
+    mark = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED), files)
     attempt, checkpoint = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
 
     # Tiers: one case, one batch by heart, a small part. They settle the batch that memory holds, and its time.
@@ -105,42 +98,39 @@ def train(config: Any) -> int:
     climbed = ranks.by_first(
         lambda: climb(network, train_set, config.training, device, smaller=smaller, seconds=left, prepare=augmented)
     )
-    wanted = climbed.wanted
+    wanted = climbed.wanted  # config.training, with that batch
 
     # Time: an evaluation has no backward pass, about a third of the work; three are kept for after the loop.
     steps = steps_an_epoch(len(train_set), wanted)
-    evaluation = climbed.batch_seconds / 3 * math.ceil(len(val_set) / wanted.batch_size)
-    budget = TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve=2 + 3 * evaluation)
-    epoch_seconds = steps * wanted.accumulate * climbed.batch_seconds + evaluation
+    evaluation_seconds = climbed.batch_seconds / 3 * math.ceil(len(val_set) / wanted.batch_size)
+    budget = TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve=2 + 3 * evaluation_seconds)
+    epoch_seconds = steps * wanted.accumulate * climbed.batch_seconds + evaluation_seconds
     tell_estimate(epoch_seconds, budget.remaining(), wanted, device)
 
     # Optimiser and schedule: norms and biases are not decayed; the rate falls with steps or time.
-    deep = [weight for weight in network.parameters() if weight.ndim >= 2]
-    flat = [weight for weight in network.parameters() if weight.ndim < 2]
-    groups = [{"params": deep, "weight_decay": wanted.weight_decay}, {"params": flat, "weight_decay": 0.0}]
+    kernels = [weight for weight in network.parameters() if weight.ndim >= 2]
+    vectors = [weight for weight in network.parameters() if weight.ndim < 2]
+    groups = [{"params": kernels, "weight_decay": wanted.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
-    total = steps * wanted.most_epochs
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, total)))
-    average = saved.averaged(network)
+    most_steps = steps * wanted.most_epochs
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(budget.progressed(step, most_steps)))
+    average = saved.averaged(network)  # of the weights, over about the last tenth of the steps
 
     # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
     patients = [str(row["patient"]) for row in val_set.rows]
     best = saved.Best(CHECKPOINTS / "best")
     watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt, len(set(patients)))
-    trainer = ClassifierTrainer(
+    trainer = callbacks.AveragingTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS),
         train_dataset=train_set,
         eval_dataset=val_set,
         optimizers=(optimizer, schedule),
-        compute_metrics=lambda found: {
-            name: math.nan if value is None else value
-            for name, value in scores(found.predictions, found.label_ids, several, patients).items()
-        },
+        compute_metrics=lambda found: scores(found.predictions, found.label_ids, multi_label, patients),
         callbacks=[watch],
         augmented=augmented,
         average=average,
-        sampler=data.Balanced(hot, wanted.seed) if balanced else None,
+        sampler=data.Balanced(one_hot, wanted.seed) if balanced else None,
     )
     epochs = trainer.to_the_end(watch, checkpoint)
     if budget.asked:
@@ -154,44 +144,45 @@ def train(config: Any) -> int:
     network.load_state_dict(safetensors.torch.load_file(best.weights))
 
     # Evaluation of what is delivered, then the package, then metrics.json, which says that all is done.
-    found = trainer.predict(val_set)
+    predicted = trainer.predict(val_set)
     if not ranks.first():
         return 0
-    by_class = auc_by_class(found.predictions, found.label_ids, several)
-    warmth = temperature(found.predictions, found.label_ids, several)
+    logits, labels = predicted.predictions, predicted.label_ids
+    by_class = auc_by_class(logits, labels, multi_label)
+    warmth = temperature(logits, labels, multi_label)
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
     for row in rows:
         counts[row["split"]].update(checks.labels_of(row))
     how = config.preprocess
-    one = "scan: a NIfTI, DICOM, a folder of slices" if len(how.input_shape) == 3 else "image: a PNG, JPG, DICOM"
-    beside = f", or a folder with up to {how.views} of them" if how.views > 1 else ""
-    many = " Several labels may hold for one INPUT; those with 0.5 or more are named." if several else ""
+    kind = "scan: a NIfTI, DICOM, a folder of slices" if len(how.input_shape) == 3 else "image: a PNG, JPG, DICOM"
+    views = f", or a folder with up to {how.views} of them" if how.views > 1 else ""
+    named = " Several labels may hold for one INPUT; those with 0.5 or more are named." if multi_label else ""
     facts = PackageFacts(
         task="diagnosis",
         label_names=train_set.label_names,
-        input_text=f"One INPUT is one {one}{beside}. {images.told(how)}{many}",
+        input_text=f"One INPUT is one {kind}{views}. {images.told(how)}{named}",
         input_shape=(how.views * how.channels, *how.input_shape),
         value_range=images.value_range(how),
         channel_names=("red", "green", "blue") if images.in_colour(how) and how.views == 1 else (),
         counts=counts,
         metric_name=wanted.metric,
-        metrics=scores(found.predictions, found.label_ids, several, patients),
+        metrics=scores(logits, labels, multi_label, patients),
         model=described(network),
         loss=described(getattr(network, "loss", None)),
         augmentation=repr(augment),
-        weights=pretrained.told(start) if start else "",
+        weights=pretrained.told(weights_file) if weights_file else "",
         parameters=sum(weight.numel() for weight in network.parameters()),
         epochs=round(epochs, 2),
         seconds=time.monotonic() - begin + attempt.seconds,
         device=device_name(device),
     )
-    kept = config.model_dump(mode="json", include={"preprocess", "model", "loss", "multi_label"})
-    kept["model"]["weights"] = None
+    settings_kept = config.model_dump(mode="json", include={"preprocess", "model", "loss", "multi_label"})
+    settings_kept["model"]["weights"] = None  # the package has its own
     write_package(
         Path("package"),
         predict=HERE / "predict.py",
         save_weights=lambda path: saved.save_weights(network, path),
-        config={"task": facts.task, "temperature": warmth, **kept},
+        config={"task": facts.task, "temperature": warmth, **settings_kept},
         facts=facts,
     )
     more = {
@@ -199,8 +190,8 @@ def train(config: Any) -> int:
         "attempts": attempt.number,
         "temperature": round(warmth, 3),
         "auc_by_class": dict(zip(train_set.label_names, by_class, strict=True)),
-        "multi_label": several,
-        **told_of_cases(found, val_set, several, wanted.metric),
+        "multi_label": multi_label,
+        **told_of_cases(predicted, val_set, multi_label, wanted.metric),
     }
     write_results(facts, samples={split: len(cases) for split, cases in sets.items()}, more=more)
     return 0
@@ -209,17 +200,6 @@ def train(config: Any) -> int:
 def rate(share: float) -> float:
     """Factor of the learning rate when `share` of the training is done: warm-up over a tenth, then a cosine."""
     return max(0.02, share / 0.1) if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (share - 0.1) / 0.9)) + 1e-3
-
-
-class ClassifierTrainer(callbacks.AveragingTrainer):
-    """Draws samples by `sampler`; None draws each once an epoch, shuffled."""
-
-    def __init__(self, *, sampler: data.Balanced | None, **fields: Any) -> None:
-        super().__init__(**fields)
-        self.sampler = sampler
-
-    def _get_train_sampler(self, *more: Any) -> Any:
-        return self.sampler or super()._get_train_sampler(*more)
 
 
 if __name__ == "__main__":

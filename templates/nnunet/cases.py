@@ -6,7 +6,6 @@ and edited: an edited one is kept and followed.
 """
 
 import hashlib
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,11 +48,8 @@ def case_name(row: Row) -> str:
 
 def prepare(config: Config, rows: Sequence[Row], cache: Path, device: str, plans_at: Path = PLANS) -> Prepared:
     """Everything up to the training. What is there for the same data and settings is taken as it is; `plans_at` is
-    written where it is missing, and followed where it was edited.
-
-    Raises DataProblems with all that is wrong, TrainingFailed where nnU-Net fails for lack of memory.
-    """
-    how, values, data = config.nnunet, masks.label_values(config), masks.data_root(config).resolve()
+    written where it is missing, and followed where it was edited. Raises DataProblems with all that is wrong."""
+    how, values, data = config.nnunet, masks.label_values(config), config.data_folder.resolve()
     settings = how.model_dump(include={"configuration", "modality", "memory_gb", "features"})
     code = [HERE / "cases.py", HERE / "plan.py"]
     mark = fingerprint([settings, device, data_mark(rows, values, data)], code)
@@ -83,8 +79,7 @@ def prepare(config: Config, rows: Sequence[Row], cache: Path, device: str, plans
         known = {**known, "plans": plans, "configuration": configuration}
         write_json(note, known)
     write_json(plans_at, plans)
-    fields = ("plans", "dataset", "configuration", "counts", "mark")
-    return Prepared(**{field: known[field] for field in fields})
+    return Prepared(**{name: value for name, value in known.items() if name != "made"})
 
 
 def edited_plans(path: Path, known: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -130,7 +125,7 @@ def convert(
     def write(row: Row) -> None:
         written[str(row["sample_id"])] = write_case(row, data, raw, values)
 
-    refuse(read_all(rows, write, len(os.sched_getaffinity(0))))
+    refuse(read_all(rows, write))
     good = [written[str(row["sample_id"])] for row in rows]
     counts: dict[str, dict[str, int]] = {"train": {}, "val": {}}
     for row, found in zip(rows, good, strict=True):

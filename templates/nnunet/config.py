@@ -1,5 +1,4 @@
-"""The typed configuration. Unknown keys and wrong values are refused together, each by name; `auto` follows the machine
-and the data."""
+"""The typed configuration. Unknown keys and wrong values are refused together; `auto` follows machine and data."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -48,14 +47,11 @@ class Training(Section):
 
 
 class Config(Source):
-    task: Literal["organ_segmentation", "anomaly_detection"] = "organ_segmentation"
-    """As predictions and the model card name it; it decides nothing."""
-    score_map: bool = False
-    """Whether the package writes the probability of any structure beside each mask."""
+    """The first keys, from `index` to `score_map`, stand in shared/training/masks.py."""
+
     nnunet: Nnunet = Nnunet()
     training: Training = Training()
 
 
 def load(path: str | Path) -> Config:
-    """Raises ConfigError with everything that is wrong."""
     return load_config(path, Config)

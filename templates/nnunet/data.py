@@ -1,5 +1,4 @@
-"""Batches as nnU-Net's trainer draws them, for the probe before training: planned on a few cases, in a folder of their
-own that goes away with the process."""
+"""Batches as nnU-Net's trainer draws them, for the probe before training: planned on a few cases, in a folder apart."""
 
 import atexit
 import shutil
@@ -28,7 +27,7 @@ class Batches(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
     def __init__(self, config: Config, split: str) -> None:
         self.rows = rows_of(config, split)
         self.label_names = list(masks.label_values(config))
-        self.root, self.values = masks.data_root(config), masks.label_values(config)
+        self.root, self.values = config.data_folder, masks.label_values(config)
         trainer = tried(config.model_dump_json())
         self.batches = trainer.dataloader_train if split == "train" else trainer.dataloader_val
         self.augment = trainer.augment
@@ -61,9 +60,9 @@ def rows_of(config: Config, split: str) -> list[dict[str, Any]]:
 def tried(settings: str) -> Any:
     """The trainer with network, loss and batches, on a few cases; plans.json counts where there is one."""
     config = Config.model_validate_json(settings)
-    config = config.model_copy(update={"every_structure": False})
-    config = config.model_copy(update={"nnunet": config.nnunet.model_copy(update={"workers": 0, "processes": 1})})
-    root, values = masks.data_root(config), masks.label_values(config)
+    how = config.nnunet.model_copy(update={"workers": 0, "processes": 1})
+    config = config.model_copy(update={"every_structure": False, "nnunet": how})
+    root, values = config.data_folder, masks.label_values(config)
     chosen: list[dict[str, Any]] = []
     for split, count in PLANNED.items():
         good = (row for row in rows_of(config, split) if readable(row, root, values))

@@ -43,7 +43,7 @@ def measured(config: Config, prepared: Prepared, trainer: Any, rows: Sequence[ma
     engine = Engine(how, lambda network: network.load_state_dict(trainer.weights()), trainer.device.type)
     scores = []
     for row in rows:
-        image, truth = masks.load_case(row, masks.data_root(config), values)
+        image, truth = masks.load_case(row, config.data_folder, values)
         found = engine.segment(image, False)[0]
         false = false_parts(found, truth, math.prod(spacing_dhw(image)))
         scores.append(of_row(score_case(found, truth, len(values)), row, false))

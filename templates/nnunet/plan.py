@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import threadpoolctl
 from config import Nnunet
 
 from shared.training.checks import DataProblems, Problem, TrainingFailed
@@ -21,6 +22,22 @@ PROCESSES, WORKERS = "nnUNet_def_n_proc", "nnUNet_n_proc_DA"
 """Environment variables: processes that preprocess, processes that augment."""
 VOXELS = 2e6
 """Of structures, for their intensities. nnU-Net's 100 million take 13 s and half a GB for the same percentiles."""
+
+
+bound_threads = threadpoolctl.threadpool_limits
+
+
+def bound_threads_if_seen(*words: Any, **more: Any) -> Any:
+    """threadpool_limits, or nothing in a sandbox that hides from a process which libraries it has: there the bounds of
+    the environment (OMP_NUM_THREADS and the like) have to be enough."""
+    try:
+        return bound_threads(*words, **more)
+    except OSError:
+        return nullcontext()
+
+
+# What draws nnU-Net's batches takes it from there: this file is imported before nnU-Net.
+threadpoolctl.threadpool_limits = bound_threads_if_seen
 
 
 def set_environment(how: Nnunet, cache: Path) -> None:
@@ -38,17 +55,14 @@ def set_environment(how: Nnunet, cache: Path) -> None:
 
 def plan(how: Nnunet, cache: Path, device: str) -> dict[str, Any]:
     """nnU-Net's fingerprint and plans, bounded for the machine."""
-    processes = int(os.environ[PROCESSES])
     drawing = os.environ[WORKERS]
     os.environ[WORKERS] = "1"  # the planner sets that many threads and does not bear zero
     try:
-        with quietly(cache), in_process(processes):
-            from nnunetv2.experiment_planning.dataset_fingerprint.fingerprint_extractor import (
-                DatasetFingerprintExtractor,
-            )
+        with quietly(cache), preprocessing() as processes:
+            from nnunetv2.experiment_planning.dataset_fingerprint import fingerprint_extractor
             from nnunetv2.experiment_planning.experiment_planners.default_experiment_planner import ExperimentPlanner
 
-            extractor = DatasetFingerprintExtractor(DATASET, processes)
+            extractor = fingerprint_extractor.DatasetFingerprintExtractor(DATASET, processes)
             extractor.show_progress_bar = False
             extractor.num_foreground_voxels_for_intensitystats = VOXELS
             extractor.run(overwrite_existing=True)
@@ -88,8 +102,7 @@ def memory_target(how: Nnunet, device: str) -> float:
 
 
 def preprocess(plans: dict[str, Any], configuration: str, cache: Path) -> None:
-    processes = int(os.environ[PROCESSES])
-    with quietly(cache), in_process(processes):
+    with quietly(cache), preprocessing() as processes:
         from nnunetv2.utilities.plans_handling.plans_handler import PlansManager
 
         preprocessor = PlansManager(plans).get_configuration(configuration).preprocessor_class(verbose=False)
@@ -98,17 +111,19 @@ def preprocess(plans: dict[str, Any], configuration: str, cache: Path) -> None:
 
 
 @contextmanager
-def in_process(processes: int) -> Iterator[None]:
-    """With one process, nnU-Net's pools become a thread: no six seconds of imports each, no /dev/shm."""
+def preprocessing() -> Iterator[int]:
+    """Gives the number of processes. With one, nnU-Net's pools become a thread: no six seconds of imports each, no
+    /dev/shm."""
     from nnunetv2.experiment_planning.dataset_fingerprint import fingerprint_extractor
     from nnunetv2.preprocessing.preprocessors import default_preprocessor
 
+    processes = int(os.environ[PROCESSES])
     modules = (fingerprint_extractor, default_preprocessor) if processes == 1 else ()
     known = [module.multiprocessing for module in modules]
     for module in modules:
         module.multiprocessing = SimpleNamespace(get_context=lambda method: SimpleNamespace(Pool=ThreadPool))
     try:
-        yield
+        yield processes
     finally:
         for module, before in zip(modules, known, strict=True):
             module.multiprocessing = before

@@ -1,12 +1,6 @@
 """Segment with a packaged nnU-Net: `python predict.py INPUT... --output DIR [--device auto|cpu|cuda]`.
 
-An INPUT is an image (imaging/formats.py lists what is read), or a folder with one: a file, DICOM slices, or a file a
-channel in natural order; pictures are slices where the model has another number of channels. Other files of a folder
-are passed over. DIR gets a mask for each on the input's own grid (NIfTI, PNG for a picture) with the label values of
-the training data, where the package wants it beside it a score map (the probability of any structure: float32 NIfTI,
-16-bit PNG for a picture), and predictions.json, which names both or an error. Exit code 0 if any INPUT could be
-segmented, else 1. The package's checksums are verified first.
-
+segmenting.py says what an INPUT is and what DIR gets, package_cli.py the rest.
 Training evaluates by `Engine`. Of `shared` this file may import `shared.imaging` and `shared.training.exported`.
 """
 
@@ -26,10 +20,8 @@ from shared.training.exported.segmenting import Segmenter  # noqa: E402
 
 
 class Engine:
-    """A trained nnU-Net: its own preprocessing, network and sliding window.
-
-    `config` holds plans, dataset, configuration, mirror_axes and label_values; `fill` loads the weights.
-    """
+    """A trained nnU-Net: its own preprocessing, network and sliding window, by the package's config.json. `fill` loads
+    the weights."""
 
     def __init__(self, config: dict[str, Any], fill: Callable[[Any], object], device: str) -> None:
         os.environ.update({"nnUNet_compile": "f"})
@@ -60,8 +52,7 @@ class Engine:
             )
 
     def segment(self, image: Any, scored: bool) -> tuple[Any, Any]:
-        """Class numbers on the axes of the image's file; if `scored`, the probability of any class. Raises BadImage and
-        what nnU-Net raises."""
+        """Class numbers on the axes of the image's file; if `scored`, the probability of any class. Raises BadImage."""
         import numpy as np
 
         from shared.imaging.volume import BadImage, channels_first, fitted, from_dhw, spacing_dhw

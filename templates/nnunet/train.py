@@ -3,8 +3,7 @@
 Plan, preprocess, train, predict, by nnU-Net's own classes. Reads train_index.jsonl and label_map.json, images and masks
 below $M3_DATA. Leaves plans.json (to be read and edited; `--plan` stops there), progress.jsonl, metrics.json
 (validation only), checkpoints/nnunet, cache/nnunet (rebuildable) and package/ in the working directory. A second call
-goes on from the newest intact checkpoint. Exit codes: 0 done, 1 the training failed, 2 configuration or data are wrong
-(all problems are listed), 143 stopped by SIGTERM, with a checkpoint saved once the training has begun.
+goes on from the newest intact checkpoint. Exit codes stand in README.md.
 """
 
 import os
@@ -22,7 +21,7 @@ import torch
 from config import Config, load
 from deliver import deliver, measured
 
-from shared.training import checkpoints, checks, masks, program, saved
+from shared.training import checkpoints, checks, masks, program
 from shared.training.budget import TimeBudget
 from shared.training.imports import needed
 
@@ -68,7 +67,7 @@ def train(config: Config, plan: bool = False) -> int:
     settled = config.nnunet.model_dump(include={"learning_rate", "mirror", "iterations"})
     code = [FOLDER / name for name in ("trainer.py", "config.py")]
     mark = checkpoints.fingerprint([prepared.mark, prepared.plans, settled, config.training.seed], code)
-    attempt, newest = checkpoints.resume(CHECKPOINTS, mark, saved.fault)
+    attempt, newest = checkpoints.resume(CHECKPOINTS, mark)
 
     # Time: the validation images are predicted after the loop, and one shows how long that takes.
     trainer = build_trainer(config, prepared, device, attempt)
@@ -99,10 +98,8 @@ def build_trainer(
 ) -> Any:
     """nnU-Net's trainer with the plan, as trainer.py bounds it."""
     with planning.quietly(cache):
-        from threads import bear_hidden_libraries
         from trainer import BudgetTrainer
 
-        bear_hidden_libraries()
         how = config.nnunet
         mirror = how.mirror == "all" or (how.mirror == "auto" and not masks.sided(masks.label_values(config)))
         plans = {**prepared.plans, "continue_training": False}

@@ -4,6 +4,7 @@ Network, loss, augmentation and batches are nnU-Net's own. nnU-Net saves every 5
 without a word when it finds no checkpoint, and its schedule knows no time; these parts are ours.
 """
 
+import json
 import math
 import random
 import time
@@ -20,7 +21,7 @@ from shared.training import checkpoints, saved
 from shared.training.budget import Pace, TimeBudget
 from shared.training.checks import TrainingFailed
 from shared.training.machine import gpu_memory_mb
-from shared.training.progress import ProgressFile, plain
+from shared.training.progress import tell_progress
 
 EPOCHS, ITERATIONS = 1000, 250
 """At most, of a training and of an epoch: nnU-Net's own."""
@@ -95,7 +96,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         log = self.logger.get_value
         loss, metric = float(log("train_losses", -1)), float(log("mean_fg_dice", -1))
         paced = self.pace(self.current_epoch)
-        ProgressFile(Path("progress.jsonl")).write(
+        tell_progress(
             step=self.iteration, **paced, loss=loss, metric=metric if math.isfinite(metric) else None,
             metric_name="dice", gpu_memory_mb=gpu_memory_mb(), text="dice of patches",
         )  # fmt: skip
@@ -138,7 +139,7 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
             "network": self.weights(),
             "optimizer": self.optimizer.state_dict(),
             "scaler": None if self.grad_scaler is None else self.grad_scaler.state_dict(),
-            "log": plain(log),
+            "log": json.loads(json.dumps(log, default=float)),  # without NumPy, which is not loaded back
             "epoch": self.current_epoch,
             "done": done,
         }
@@ -153,11 +154,6 @@ class BudgetTrainer(nnUNetTrainer):  # type: ignore[misc]
         self.optimizer.load_state_dict(state["optimizer"])
         if self.grad_scaler is not None and state["scaler"] is not None:
             self.grad_scaler.load_state_dict(state["scaler"])
-        self.logger.load_checkpoint({key: [nan(item) for item in value] for key, value in state["log"].items()})
+        self.logger.load_checkpoint(state["log"])
         self.current_epoch, self.iteration = state["epoch"], state["step"]
         return bool(state["done"]) or self.current_epoch >= self.num_epochs
-
-
-def nan(value: Any) -> Any:
-    """JSON has none; in the logs null stands for it."""
-    return math.nan if value is None else [nan(item) for item in value] if isinstance(value, list) else value

@@ -1,7 +1,6 @@
 """The settings of config.yaml, typed. Unknown keys and wrong values are refused together, each by name.
 
-The section `training` says how train.py trains; all others also say what the model is. `auto` is settled by data.py
-from the training part before anything is built.
+The section `training` says how train.py trains; all others also say what the model is. data.py settles `auto`.
 """
 
 from pathlib import Path
@@ -12,7 +11,7 @@ from pydantic import Field
 from sections import Preprocess
 
 from shared.training import configfile
-from shared.training.configfile import Section, load_config
+from shared.training.configfile import Section, Source, load_config
 
 
 class Views(Section):
@@ -22,6 +21,9 @@ class Views(Section):
 
 
 class Text(Section):
+    writer: Literal["either", "decoder", "sentences"] = "either"
+    """What writes: the decoder, word by word, or the sentences that at least three patients of the training part share,
+    in the combination that suits the images best (telling.py). either: what is better on the validation part."""
     vocabulary: int = Field(default=4000, ge=16)
     """Upper bound of what is learned from the training reports, besides the 256 bytes: rare words fall into pieces."""
     max_tokens: int | Literal["auto"] = Field(default="auto")
@@ -29,7 +31,7 @@ class Text(Section):
 
 
 class Model(sections.Backbone):
-    """The encoder, applied to each view by itself, and the decoder (decoder.py)."""
+    """The encoder, applied to each view by itself, and the decoder (model.py)."""
 
     dropout: float = 0.1
     tokens: int = 64
@@ -40,11 +42,11 @@ class Model(sections.Backbone):
     positions: int = 512
     """These four are of the decoder, a GPT-2 with cross-attention to the visual tokens."""
     telling: int = 256
-    """Words that the images are asked for directly beside the text: those that tell reports apart."""
+    """Words that the images are asked for directly beside the text, and with them all sentences that patients share."""
 
 
 class Loss(Section):
-    """Cross-entropy of the next word, and of which telling words come (model.py)."""
+    """Cross-entropy of the next word, and of which telling words and sentences come (model.py)."""
 
     words: float = 5.0
     """Weight of the second; 0 switches it off. The mean over many words that are mostly absent is small: with less
@@ -62,8 +64,7 @@ class Augmentation(sections.Augmentation):
 
 
 class Training(configfile.Training):
-    """Further keys: epochs, train_seconds, batch_size, accumulate, learning_rate, weight_decay, patience, save_seconds,
-    precision, processes, workers, seed (shared/training/configfile.py)."""
+    """Further keys, from epochs to seed, stand in shared/training/configfile.py."""
 
     metric: Literal["rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4"] = "rouge_l"
     """Chooses the weights, on the validation part."""
@@ -73,10 +74,9 @@ class Training(configfile.Training):
     """Validation reports written at an evaluation, evenly drawn; the final figures are those of all."""
 
 
-class Config(Section):
-    index: str = "train_index.jsonl"
-    data_root: str | None = None
-    """Folder that the index's files are relative to; null takes $M3_DATA, else the working directory."""
+class Config(Source):
+    """`index` and `data_root` stand in shared/training/configfile.py."""
+
     cache: str | None = "cache"
     """Folder of preprocessed samples; null keeps them in memory only."""
     preprocess: Preprocess = Preprocess()
@@ -89,5 +89,4 @@ class Config(Section):
 
 
 def load(path: str | Path) -> Config:
-    """Raises ConfigError with everything that is wrong."""
     return load_config(path, Config)

@@ -6,7 +6,7 @@ train_index.jsonl: sample_id, patient, split, files (the views of a case), and t
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,12 @@ import augment
 import images
 import numpy as np
 import torch
-from images import Row, data_root, rows_of
+from images import Row, rows_of
+from telling import Telling
+from telling import learn as learn_telling
 from words import Words, learn
 
 from shared.imaging.inputs import views_of
-from shared.imaging.volume import BadImage, Image
 
 MOST_VIEWS = 4
 """Of a case that `auto` looks at."""
@@ -29,8 +30,7 @@ def read(files: Sequence[Path], how: Any, most: int) -> np.ndarray:
 
     `how` is the settled section `preprocess`; of the views, the first `most` are taken, and one that the case has not
     is zeros. Each picture in 2D is a view, in 3D each volume and series; pictures are slices there. Where the network
-    sees several channels that are no colours, as many images of one channel are one view. What is done here is done in
-    training and by predict.py.
+    sees several channels that are no colours, as many images of one channel are one view.
     """
     groups = views_of(files, len(how.input_shape))
     if images.are_channels(len(groups), how) and images.load_image(groups[0], how).array.shape[-1] == 1:
@@ -40,22 +40,24 @@ def read(files: Sequence[Path], how: Any, most: int) -> np.ndarray:
 
 
 class Cases(torch.utils.data.Dataset):
-    """One split. Items are {"image": float32 (views * C, ...), "labels": int64 (max_tokens,), -100 past the end}."""
+    """One split. Items are {"image": float32 (views * C, ...), "labels": int64 (max_tokens,), -100 past the end,
+    "facts": float32 (F,), which telling words and sentences the report has}."""
 
-    def __init__(self, config: Any, rows: Sequence[Row], words: Words, cache: Any = None) -> None:
+    def __init__(self, config: Any, rows: Sequence[Row], words: Words, telling: Telling, cache: Any = None) -> None:
         """`cache.get(sample, files, make)` gives what `make()` does, faster (shared.training.cache)."""
         self.rows = list(rows)
         self.augment = augment.Augment(config.augmentation, images.whole(config.preprocess))
-        self.words, self.vocabulary = words, len(words)
+        self.words, self.vocabulary, self.telling = words, len(words), telling
         self.targets = [torch.tensor(words.labels(row["target"], config.text.max_tokens)) for row in rows]
-        self.root, self.how, self.most, self.cache = data_root(config), config.preprocess, config.views.most, cache
+        self.facts = [torch.from_numpy(telling.facts(row["target"], words)) for row in rows]
+        self.root, self.how, self.most, self.cache = config.data_folder, config.preprocess, config.views.most, cache
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
         image = images.as_tensor(self.image(self.rows[number]))
-        return {"image": image, "labels": self.targets[number]}
+        return {"image": image, "labels": self.targets[number], "facts": self.facts[number]}
 
     def image(self, row: Row) -> np.ndarray:
         """Raises BadImage."""
@@ -69,7 +71,9 @@ def build(config: Any, split: str, cache: Any = None) -> Cases:
     """`split` is train or val. `auto` in the configuration is settled first."""
     config = resolve(config)
     rows = rows_of(config)
-    return Cases(config, [row for row in rows if row["split"] == split], make_words(config, rows), cache)
+    words = make_words(config, rows)
+    telling = learn_telling([row for row in rows if row["split"] == "train"], words, config.model.telling)
+    return Cases(config, [row for row in rows if row["split"] == split], words, telling, cache)
 
 
 def resolve(config: Any) -> Any:
@@ -80,7 +84,9 @@ def resolve(config: Any) -> Any:
     if views.most == "auto":
         usual = math.ceil(float(np.percentile([len(row["files"]) for row in training], 95)))
         views = views.model_copy(update={"most": min(MOST_VIEWS, usual)})
-    how = images.settle(config.preprocess, glimpses(config, training))
+    wanted, folder = config.preprocess, config.data_folder
+    first_views = images.glimpses(training, lambda row: images.load_image([folder / row["files"][0]], wanted))
+    how = images.settle(wanted, first_views)
     sided = any(re.search(r"\b(left|right)", str(row["target"]), re.IGNORECASE) for row in training)
     augmented = augment.settle(config.augmentation, how, sided)
     length = config.text.max_tokens
@@ -98,27 +104,7 @@ def make_words(config: Any, rows: Sequence[Row]) -> Words:
     return learn([row["target"] for row in rows if row["split"] == "train"], config.text.vocabulary)
 
 
-def telling_words(cases: Cases, most: int) -> list[int]:
-    """Token numbers that tell reports apart: in more than one in fifty and not in nearly all, the most even first."""
-    counts = np.zeros(cases.vocabulary)
-    for target in cases.targets:
-        counts[np.unique(target[target >= 0])] += 1
-    share = counts / max(1, len(cases))
-    apart = (counts >= 2) & (share >= 0.02) & (share <= 0.95)
-    ranked = np.argsort(-(share * (1 - share)), kind="stable")
-    return [int(number) for number in ranked if apart[number]][:most]
-
-
 def channel_names(views: int, channels: int) -> tuple[str, ...]:
     """Of all views; none where there is one channel in all."""
     names = [f" channel {number}" for number in range(channels)] if channels > 1 else [""]
     return tuple(f"view {view}{name}" for view in range(views) for name in names) if views * channels > 1 else ()
-
-
-def glimpses(config: Any, rows: Sequence[Row]) -> Iterator[Image]:
-    """First views of evenly drawn rows, as they are in their files. Damaged ones are told before training."""
-    for place in np.linspace(0, len(rows) - 1, min(images.LOOKED_AT, len(rows))).round().astype(int):
-        try:
-            yield images.load_image([data_root(config) / rows[place]["files"][0]], config.preprocess)
-        except (BadImage, OSError):
-            continue

@@ -24,6 +24,11 @@ UNUSED = (
     "It needs more data, more training, or a larger input."
 )
 
+MADE_OF = {
+    "decoder": "At most {tokens} tokens are written; words that no training report has hardly ever are.",
+    "sentences": "Reports are put together from {sentences} sentences that three or more training patients share each.",
+}
+
 
 def deliver(
     config: Any,
@@ -33,8 +38,7 @@ def deliver(
     run: Mapping[str, Any],
     more: Mapping[str, Any],
 ) -> None:
-    """`answers` are the reports of the validation cases, `run` says epochs, seconds and device, `more` stands in
-    metrics.json, too."""
+    """`answers` are validation reports, `run` has epochs, seconds and device; `more` stands in metrics.json, too."""
     data, judged = sets["train"], sets["val"]
     references = [plain(row["target"]) for row in judged.rows]
     owed = image_dependence(references, answers, [str(row["patient"]) for row in judged.rows])
@@ -65,35 +69,38 @@ def deliver(
         limits=(
             "Text metrics count words, not whether a finding is right; most words of a report are the same in all.",
             "image_dependence is what rouge_l loses when each case is given the images of another patient.",
-            f"At most {config.text.max_tokens} tokens are written; words that no training report has hardly ever are.",
+            MADE_OF[config.text.writer].format(tokens=config.text.max_tokens, sentences=len(data.telling.sentences)),
             *unused,
         ),
         **run,
     )
     kept = config.model_dump(mode="json", include={"preprocess", "views", "text", "model", "loss"})
     kept["model"]["weights"] = None
-    tokenizer = Path("checkpoints/tokenizer.json")
+    tokenizer, telling = Path("checkpoints/tokenizer.json"), Path("checkpoints/telling.json")
     write_text(tokenizer, data.words.text)
+    write_text(telling, data.telling.text)
     write_package(
         Path("package"),
         predict=Path(__file__).with_name("predict.py"),
-        files=[tokenizer],
+        files=[tokenizer, telling],
         save_weights=lambda path: save_weights(network, path),
         config={"task": facts.task, **kept},
         facts=facts,
     )
-    names = [str(row["sample_id"]) for row in judged.rows]
-    written = zip(names, references, answers, strict=True)
-    told = [{"sample_id": name, "report": report, "written": answer} for name, report, answer in written]
-    write_json(Path("val_reports.json"), told)
-    each = [scores([reference], [answer])["rouge_l"] for reference, answer in zip(references, answers, strict=True)]
-    cases = [
-        {"id": name, "figure": value, "truth": report, "answer": answer}
-        for name, value, report, answer in zip(names, each, references, answers, strict=True)
+    cases: list[dict[str, Any]] = [
+        {
+            "id": str(row["sample_id"]),
+            "figure": scores([report], [answer])["rouge_l"],
+            "truth": report,
+            "answer": answer,
+        }
+        for row, report, answer in zip(judged.rows, references, answers, strict=True)
     ]
+    written = [{"sample_id": case["id"], "report": case["truth"], "written": case["answer"]} for case in cases]
+    write_json(Path("val_reports.json"), written)
 
     def rouge(some: Sequence[int], _: Sequence[str]) -> float | None:
-        return mean([each[k] for k in some]) if config.training.metric == "rouge_l" else None
+        return mean([cases[k]["figure"] for k in some]) if config.training.metric == "rouge_l" else None
 
     more = {**more, **of_cases(cases, [str(row["patient"]) for row in judged.rows], rouge)}
     more = {**more, "distinct_reports": len(set(answers)), "warnings": list(unused)}

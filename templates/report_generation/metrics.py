@@ -1,11 +1,9 @@
-"""Text metrics of the validation part, and how much of them is owed to the images.
-
-Words are lower case without punctuation. All figures lie between 0 and 1.
-"""
+"""Text metrics of the validation part, 0 to 1, and how much of them is owed to the images."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -15,6 +13,7 @@ SHUFFLES = 99
 
 
 def tokens(text: str) -> list[str]:
+    """Words in lower case, without punctuation."""
     return re.findall(r"\w+(?:[-/.,]\w+)*", text.lower())
 
 
@@ -58,14 +57,11 @@ def image_dependence(
     """
     if len(set(patients)) < 2:
         return {"rouge_l_shuffled": None, "image_dependence": None, "image_dependence_p": None}
-    # Many cases often share one text, so that there are far fewer pairs than cases squared.
-    known: dict[tuple[str, str], float] = {}
-    words = {text: tokens(text) for text in {*references, *answers}}
+    words = cache(tokens)
 
+    @cache  # many cases often share one text, so that there are far fewer pairs than cases squared
     def score(reference: str, answer: str) -> float:
-        if (reference, answer) not in known:
-            known[reference, answer] = rouge_l(words[answer], words[reference])
-        return known[reference, answer]
+        return rouge_l(words(answer), words(reference))
 
     generator = np.random.default_rng(seed)
     others = [[k for k, other in enumerate(patients) if other != own] for own in patients]

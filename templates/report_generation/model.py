@@ -1,9 +1,10 @@
 """Images of a case -> report: network and loss. predict.py builds the network by this same file.
 
-train.py, predict.py and the checks call `build`; what it returns is a module whose `forward(image, labels)` gives
-{"loss", "logits": (B, L, vocabulary)} and whose `write(image, ...)` gives token numbers. `image` is float32
-(B, views * C, D, H, W) or (B, views * C, H, W), the channels of a view side by side, where a view of zeros is one that
-the case has not; labels are (B, L) token numbers with -100 past the end.
+train.py, predict.py and the checks call `build`; what it returns is a module whose `forward(image, labels, facts)`
+gives {"loss", "logits": (B, L, vocabulary)}, whose `likely(image)` gives the likelihood of each fact (telling.py) and
+whose `write(image, ...)` gives token numbers. `image` is float32 (B, views * C, D, H, W) or (B, views * C, H, W), the
+channels of a view side by side, where a view of zeros is one that the case has not; labels are (B, L) token numbers
+with -100 past the end, facts (B, F) of 0 and 1.
 """
 
 from collections.abc import Sequence
@@ -11,40 +12,38 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from decoder import make_decoder
 from images import whole
 from networks import make_encoder, map_of
 from torch import nn
-from words import BEGIN, IGNORED, PAD, UNKNOWN
+from words import BEGIN, END, IGNORED, PAD, UNKNOWN
 
 
 class ReportModel(nn.Module):
-    """An encoder of each view, a head that says which telling words come, and a decoder that sees both."""
+    """An encoder of each view, a head that says which facts a report will have, and a decoder that sees both."""
 
-    def __init__(self, wanted: Any, loss: Any, shape: Sequence[int], views: int, vocabulary: int) -> None:
+    def __init__(self, wanted: Any, loss: Any, shape: Sequence[int], views: int, vocabulary: int, facts: int) -> None:
         """`wanted` and `loss` are the sections of the configuration, `shape` is (C, D, H, W) or (C, H, W) of a view."""
         super().__init__()
         self.loss = ReportLoss(loss.words)
         self.word_dropout = loss.word_dropout
-        self.vocabulary = vocabulary
         self.inputs, *shape = shape
         self.encoder = make_encoder(wanted, shape, self.inputs, wanted.tokens)
         channels, places = map_of(self.encoder, shape, self.inputs)
         self.project = nn.Sequential(nn.Linear(channels, wanted.hidden), nn.LayerNorm(wanted.hidden))
         self.place = nn.Parameter(torch.randn(places, wanted.hidden) * 0.02)
         self.view = nn.Parameter(torch.randn(views, 1, wanted.hidden) * 0.02)
-        # Token numbers, -1 where there are fewer; part of the weights.
-        self.register_buffer("telling", torch.full((wanted.telling,), -1))
-        self.word_of = nn.Sequential(
+        self.fact_of = nn.Sequential(
             nn.Dropout(wanted.dropout),
             nn.Linear(2 * wanted.hidden, 2 * wanted.hidden),
             nn.GELU(),
-            nn.Linear(2 * wanted.hidden, wanted.telling),
+            nn.Linear(2 * wanted.hidden, facts),
         )
-        self.hint = nn.Sequential(nn.Linear(wanted.telling, wanted.hidden), nn.LayerNorm(wanted.hidden))
+        self.hint = nn.Sequential(nn.Linear(facts, wanted.hidden), nn.LayerNorm(wanted.hidden))
         self.decoder = make_decoder(wanted, vocabulary)
 
-    def forward(self, image: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+    def forward(
+        self, image: torch.Tensor, labels: torch.Tensor, facts: torch.Tensor | None = None
+    ) -> dict[str, torch.Tensor]:
         memory, mask, found = self.look(image)
         before = torch.full_like(labels, BEGIN)
         before[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, PAD)
@@ -55,15 +54,11 @@ class ReportModel(nn.Module):
         answer = self.decoder(
             input_ids=before, encoder_hidden_states=memory, encoder_attention_mask=mask, use_cache=False
         )
-        known = self.telling >= 0
-        loss = self.loss(answer.logits, labels, found, self.present(labels), known)
-        return {"loss": loss, "logits": answer.logits}
+        return {"loss": self.loss(answer.logits, labels, found, facts), "logits": answer.logits}
 
     def look(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Visual tokens (B, 1 + views * places, hidden), their mask, and logits of the telling words (B, telling).
-
-        The first token is what the words add up to.
-        """
+        """Visual tokens (B, 1 + views * places, hidden), the first of which is what the facts add up to; their mask;
+        logits of the facts (B, F)."""
         image = image.unflatten(1, (-1, self.inputs))
         cases, views = image.shape[:2]
         there = image.flatten(2).abs().amax(2) > 0
@@ -76,19 +71,18 @@ class ReportModel(nn.Module):
         tokens[flat] = shown
         tokens = (tokens.unflatten(0, (cases, views)) + self.view[:views]).flatten(1, 2)
         mask = there.repeat_interleave(len(self.place), 1)
-        # Mean and maximum of what the places show: the maximum of words that each place says by itself teaches one
+        # Mean and maximum of what the places show: the maximum of facts that each place says by itself teaches one
         # place at a time, and was learned half as fast.
         apart = mask[..., None]
         mean = (tokens * apart).sum(1) / apart.sum(1)
-        found = self.word_of(torch.cat([mean, tokens.masked_fill(~apart, -1e4).amax(1)], 1))
+        found = self.fact_of(torch.cat([mean, tokens.masked_fill(~apart, -1e4).amax(1)], 1))
         memory = torch.cat([self.hint(found.sigmoid())[:, None], tokens], 1)
         return memory, F.pad(mask, (1, 0), value=True).long(), found
 
-    def present(self, labels: torch.Tensor) -> torch.Tensor:
-        """(B, telling) of 0 and 1: which telling words a report has."""
-        held = labels.new_zeros(len(labels), self.vocabulary + 1)
-        held.scatter_(1, labels.masked_fill(labels == IGNORED, self.vocabulary), 1)
-        return held[:, self.telling.clamp(min=0)]
+    @torch.inference_mode()
+    def likely(self, image: torch.Tensor) -> list[list[float]]:
+        """The likelihood of each fact, a line a case."""
+        return self.look(image)[2].float().sigmoid().tolist()
 
     @torch.inference_mode()
     def write(self, image: torch.Tensor, length: int) -> list[list[int]]:
@@ -110,33 +104,50 @@ class ReportModel(nn.Module):
 
 
 class ReportLoss(nn.Module):
-    """Cross-entropy of the next word, plus `words` times that of which telling words a report has."""
+    """Cross-entropy of the next word, plus `words` times that of which telling words and sentences a report has."""
 
     def __init__(self, words: float) -> None:
         super().__init__()
         self.words = words
 
     def extra_repr(self) -> str:
-        return f"next word + {self.words:g} x telling words"
+        return f"next word + {self.words:g} x telling words and sentences"
 
     def forward(
-        self, logits: torch.Tensor, labels: torch.Tensor, found: torch.Tensor, held: torch.Tensor, known: torch.Tensor
+        self, logits: torch.Tensor, labels: torch.Tensor, found: torch.Tensor, facts: torch.Tensor | None
     ) -> torch.Tensor:
-        """`found` (B, telling) logits, `held` 0 and 1, `known` which of them are words at all."""
+        """`found` (B, F) logits, `facts` 0 and 1, or None where they are not known."""
         loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
-        if not self.words:
+        if not self.words or facts is None or not facts.shape[1]:
             return loss
-        losses = F.binary_cross_entropy_with_logits(found.float(), held.float(), reduction="none")
-        return loss + self.words * (losses * known).sum() / (known.sum().clamp(min=1) * len(labels))
+        return loss + self.words * F.binary_cross_entropy_with_logits(found.float(), facts)
 
 
-def build(config: Any, vocabulary: int, telling: Sequence[int] = ()) -> ReportModel:
-    """The untrained network, by the settled configuration (`preprocess`, `views`, `model`, `loss`).
+def make_decoder(wanted: Any, vocabulary: int) -> Any:
+    """The GPT-2 that writes, with cross-attention to visual tokens, by the section `model`."""
+    # Late: the import takes seconds, and what is wrong with a configuration is told before.
+    from transformers import GPT2Config, GPT2LMHeadModel
 
-    `telling` are token numbers, the most telling first; a package has them in its weights.
-    """
-    wanted = config.model
-    model = ReportModel(wanted, config.loss, whole(config.preprocess), config.views.most, vocabulary)
-    kept = torch.tensor(list(telling)[: wanted.telling], dtype=torch.long)
-    model.telling[: len(kept)] = kept
-    return model
+    if wanted.hidden % wanted.heads:
+        raise ValueError(f"model.hidden {wanted.hidden} cannot be shared among model.heads {wanted.heads}")
+    made = GPT2Config(
+        vocab_size=vocabulary,
+        n_positions=wanted.positions,
+        n_embd=wanted.hidden,
+        n_layer=wanted.layers,
+        n_head=wanted.heads,
+        resid_pdrop=wanted.dropout,
+        embd_pdrop=wanted.dropout,
+        attn_pdrop=wanted.dropout,
+        add_cross_attention=True,
+        # Two tensors that share memory do not go into one safetensors file.
+        tie_word_embeddings=False,
+        bos_token_id=BEGIN,
+        eos_token_id=END,
+    )
+    return GPT2LMHeadModel(made)
+
+
+def build(config: Any, vocabulary: int, facts: int = 0) -> ReportModel:
+    """The untrained network, by the settled configuration, for so many facts (telling.py)."""
+    return ReportModel(config.model, config.loss, whole(config.preprocess), config.views.most, vocabulary, facts)

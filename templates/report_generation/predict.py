@@ -2,8 +2,7 @@
 
 An INPUT is one case: an image (imaging/formats.py lists what is read), or a folder with its views in natural order (of
 3D also the slices of one; or a file a channel where the model takes several channels that are no colours).
-DIR/predictions.json has one entry an INPUT: its report, or an error. Exit code 0 if any INPUT could be predicted, else
-1. The package's checksums are verified first. Nothing is written beside the package.
+DIR/predictions.json has one entry an INPUT: its report, or an error. package_cli.py has the rest.
 """
 
 import os
@@ -27,14 +26,16 @@ class Reporter:
     def __init__(self, asked: package_cli.Asked) -> None:
         import model
         import safetensors.torch
+        import telling
         import words
 
         config = asked.settings
         self.head = {"task": config.task}
         self.device, self.how, self.most = asked.device, config.preprocess, config.views.most
-        self.length = config.text.max_tokens
+        self.length, self.writer = config.text.max_tokens, config.text.writer
         self.words = words.load(asked.package / "tokenizer.json")
-        network = model.build(config, len(self.words))
+        self.telling = telling.load(asked.package / "telling.json")
+        network = model.build(config, len(self.words), len(self.telling))
         network.load_state_dict(safetensors.torch.load_file(asked.package / "model.safetensors"))
         self.network = network.to(asked.device).eval()
 
@@ -48,11 +49,12 @@ class Reporter:
         return images.as_tensor(data.read(input_files(path), self.how, self.most))
 
     def answer(self, items: list[Any]) -> list[dict[str, Any]]:
+        import telling
         import torch
 
         batch = torch.stack(items).to(self.device)
-        written = self.network.write(batch, self.length)
-        return [{"report": self.words.decode(line)} for line in written]
+        written = telling.reports_of(self.network, batch, self.length, self.writer, self.words, self.telling)
+        return [{"report": text} for text in written]
 
 
 if __name__ == "__main__":

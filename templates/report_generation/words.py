@@ -53,8 +53,7 @@ class Words:
 
 
 def learn(reports: Iterable[str], vocabulary: int) -> Words:
-    """Byte pairs of the training reports: rare words fall into pieces, none is unknown. They have the space before
-    them, so that decoding is exact."""
+    """Byte pairs of the training reports, with the space before them: rare words fall into pieces, none is unknown."""
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())

@@ -1,10 +1,5 @@
-"""The cases of the index, preprocessed once and kept in a cache; training's side of data.py.
+"""The cases of the index, preprocessed once and kept in a cache; training's side of data.py."""
 
-`resolve` and `build` are what train.py and the probe before training call.
-"""
-
-import hashlib
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,12 +13,9 @@ from survey import resolve
 
 from shared.imaging.volume import to_dhw
 from shared.training import checks, masks, ranks
-from shared.training.cache import ArrayCache
-from shared.training.imports import needed
+from shared.training.cache import cache_of
 
 __all__ = ["Cases", "build", "read_all", "resolve"]
-
-FOLDER = Path(__file__).resolve().parent
 
 
 class Cases:
@@ -34,18 +26,13 @@ class Cases:
         self.values = dict(values)
         self.names = list(values)
         self.how = config.preprocess
-        self.root = masks.data_root(config)
+        self.root = config.data_folder
         # What an image becomes depends on settings and on the code that prepares it.
-        code = b"".join(file.read_bytes() for file in needed(FOLDER / "data.py").files.values())
         settings = self.how.model_dump(exclude={"patch_size", "patch_voxels", "max_voxels"})
-        recipe = [settings, self.values, hashlib.sha256(code).hexdigest()]
-        self.cache = ArrayCache(Path(config.cache or os.devnull), recipe)
+        self.cache = cache_of(config.cache, [settings, self.values], Path(__file__).with_name("data.py"))
 
     def load(self, row: masks.Row) -> tuple[np.ndarray, np.ndarray]:
-        """Preprocessed and not augmented: image (C, D, H, W) float16 and class numbers (D, H, W).
-
-        Raises BadImage, which names all that is wrong with the case.
-        """
+        """Preprocessed image (C, D, H, W) float16 and class numbers (D, H, W). Raises BadImage: all that is wrong."""
         files = [self.root / str(file) for file in (*row["files"], row["target"])]
 
         def make() -> np.ndarray:
@@ -70,8 +57,7 @@ def build(config: Config, split: str) -> Patches:
 
 
 def read_all(config: Config) -> tuple[Config, dict[str, Patches], dict[str, dict[str, int]]]:
-    """The settled configuration, both splits, and `check`'s counts; the first process fills the cache. Raises
-    DataProblems and leaves nothing behind."""
+    """The settled configuration, both splits, and `check`'s counts. Raises DataProblems and leaves nothing behind."""
     made = config.cache is not None and not Path(config.cache).exists()
     try:
         config = resolve(config)
@@ -96,7 +82,7 @@ def check(config: Config, sets: Mapping[str, Patches]) -> dict[str, dict[str, in
             if data.train:
                 data.places(row, labels)  # here, where several images are looked at together
 
-        problems += checks.read_all(data.rows, read, len(os.sched_getaffinity(0)))
+        problems += checks.read_all(data.rows, read)
     checks.refuse(problems)
     counts = {
         split: {name: int(sum(one[number] for one in found)) for number, name in enumerate(values)}
@@ -109,8 +95,7 @@ def check(config: Config, sets: Mapping[str, Patches]) -> dict[str, dict[str, in
 
 
 def shrink(labels: np.ndarray, size: Sequence[int]) -> np.ndarray:
-    """Class numbers (D, H, W) on another grid over the same extent, by the nearest voxel. A structure too small for
-    that grid keeps the voxel nearest to its middle."""
+    """Class numbers (D, H, W) on a coarser grid, by the nearest voxel. A structure too small for it keeps one."""
     if tuple(size) == labels.shape:
         return labels
     steps = [(np.arange(new) + 0.5) * old / new for new, old in zip(size, labels.shape, strict=True)]

@@ -91,8 +91,7 @@ class Prediction(Section):
 
 
 class Training(configfile.Training):
-    """Further keys: epochs, train_seconds, accumulate, save_seconds, precision, processes, workers, seed
-    (shared/training/configfile.py)."""
+    """Further keys, from epochs to seed, stand in shared/training/configfile.py."""
 
     batch_size: int = Field(default=1, ge=1)
     learning_rate: float = Field(default=0.01, gt=0)
@@ -102,12 +101,10 @@ class Training(configfile.Training):
 
 
 class Config(Source):
-    task: Literal["organ_segmentation", "anomaly_detection"] = "organ_segmentation"
-    """As predictions and the model card name it; it decides nothing."""
+    """The first keys, from `index` to `score_map`, stand in shared/training/masks.py."""
+
     cache: str | None = "cache"
     """Folder of preprocessed images; null keeps them in memory only."""
-    score_map: bool = False
-    """Whether the package writes the probability of any structure beside each mask."""
     preprocess: Preprocess = Preprocess()
     model: Model = Model()
     loss: Loss = Loss()
@@ -118,5 +115,4 @@ class Config(Source):
 
 
 def load(path: str | Path) -> Config:
-    """Raises ConfigError with everything that is wrong."""
     return load_config(path, Config)

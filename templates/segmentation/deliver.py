@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from config import Config
 from patches import Patches
 
 from shared.training import masks
 from shared.training.dice import CaseScore, of_cases, summary
-from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
 from shared.training.saved import save_weights
 
@@ -19,16 +17,13 @@ def deliver(
     config: Config,
     model: Any,
     sets: Mapping[str, Patches],
-    counts: Mapping[str, Mapping[str, int]],
+    counts: masks.Counts,
     scores: Sequence[CaseScore],
-    best: Mapping[str, Any],
-    epochs: float,
-    seconds: float,
-    attempts: int,
-    device: torch.device,
+    run: Mapping[str, Any],
+    more: Mapping[str, Any],
 ) -> None:
-    """`scores` are those of the validation images on their own grids, `best` what is said of the weights. What the card
-    says of network, loss and augmentation, the objects that ran say themselves."""
+    """`scores` are those of the validation images on their own grids, `run` has epochs, seconds and device; `more`
+    stands in metrics.json, too. Network, loss and augmentation say themselves what they are."""
     how, data = config.preprocess, sets["train"]
     values, figures = data.cases.values, summary(scores, data.label_names)
     files = f"a file or folder of {how.channels} channels in order" if how.channels > 1 else "a file"
@@ -53,12 +48,10 @@ def deliver(
         loss=described(model.loss),
         augmentation=described(data.augment),
         parameters=sum(weight.numel() for weight in model.parameters()),
-        epochs=epochs,
-        seconds=seconds,
-        device=device_name(device),
         value_range=(-1.0, 1.0) if how.intensity == "ct" else (-5.0, 5.0),
         output="segmentation",
         limits=masks.limits(counts, values),
+        **run,
     )
     write_package(
         Path("package"),
@@ -69,10 +62,8 @@ def deliver(
     )
     more = {
         "grid": f"the images' own, {len(scores)} validation images",
-        "best_epoch": best["epoch"],
-        "weights": best["weights"],
         "min_component_mm3": config.prediction.min_component_mm3,
-        "attempts": attempts,
+        **more,
         **of_cases(scores),
     }
     write_results(facts, samples={split: len(found) for split, found in sets.items()}, more=more)

@@ -28,8 +28,7 @@ GAIN = 0.002
 
 
 class Judge:
-    """Measures weights on validation images at the network's spacing: cheaper than on the images' own grids, and enough
-    to choose by. Several processes share the images."""
+    """Measures weights on validation images at the network's spacing, which is cheap. Several processes share them."""
 
     def __init__(
         self, data: Patches, config: Any, device: str, image_seconds: float, seconds: float, until: float, folder: Path
@@ -94,13 +93,11 @@ class Judge:
             mine.append(
                 [score_case(without_specks(found, voxel, least), truth, len(self.data.label_names)) for least in specks]
             )
-        cases = [one for part in ranks.gathered(mine) for one in part]
+        cases = ranks.gathered(mine)
         return [[one[number] for one in cases] for number in range(len(specks))]
 
 
-def on_own_grids(
-    model: torch.nn.Module, data: Patches, config: Any, device: str, until: float = math.inf
-) -> list[CaseScore]:
+def on_own_grids(model: torch.nn.Module, data: Patches, config: Any, device: str, until: float) -> list[CaseScore]:
     """Dice of each image by structure on its own grid, as the package predicts it; the first always, others until that
     time (time.monotonic). Several processes share the images."""
     model.eval()
@@ -113,7 +110,7 @@ def on_own_grids(
         truth = to_dhw(truth, image)
         false = false_parts(found, truth, math.prod(spacing_dhw(image)), chances)
         mine.append(of_row(score_case(found, truth, len(data.label_names)), row, false))
-    return [score for part in ranks.gathered(mine) for score in part]
+    return ranks.gathered(mine)
 
 
 def reserve(seconds: float | None, looking: float) -> float:

@@ -35,8 +35,7 @@ class Segmenter(nn.Module):
 
 
 class OverlapAndEntropy(nn.Module):
-    """Overlap (Tversky; Dice where `missed` is 0.5) of the structures over a whole batch, and cross-entropy over all
-    voxels, by their weights.
+    """Overlap (Tversky; Dice where `missed` is 0.5) of a batch, and cross-entropy over all voxels, by their weights.
 
     With `present_only` a structure that the batch has not is left out of the overlap, and a batch without any has
     cross-entropy alone. Made without MONAI's one-hot copy of the labels, which would be the largest tensor of all.

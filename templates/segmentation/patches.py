@@ -10,7 +10,7 @@ from data import margins, pad, patch_edges, without_depth
 from shared.training import masks
 
 REMEMBERED = 4096
-"""Voxels of a structure, or of one connected piece of it, that patches are centred on."""
+"""Voxels of a structure, or of one connected piece of it, that patches are centred on; evenly drawn."""
 
 Places = list[list[np.ndarray]]
 """For each structure that an image has, groups of flat voxel numbers: one of all, or one for each connected piece."""
@@ -64,11 +64,10 @@ class Patches(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
 
 
 class Turns(torch.utils.data.Sampler[int]):
-    """The numbers of the images that an epoch's patches are drawn from, shuffled; process `rank` of `count` has its
-    part of them. Set `epoch` before each."""
+    """Numbers of the images that an epoch's patches are drawn from; process `rank` of `count` has its part of them."""
 
     def __init__(self, data: Patches, seed: int, rank: int = 0, count: int = 1) -> None:
-        self.data, self.seed, self.rank, self.count, self.epoch = data, seed, rank, count, 0
+        self.data, self.seed, self.rank, self.count, self.epoch = data, seed, rank, count, 0  # to be set
         self.length = -(-len(self.whole()) // count)
 
     def __len__(self) -> int:
@@ -103,14 +102,10 @@ def places_in(labels: np.ndarray, apart: bool) -> Places:
         groups = []
         for one, box in enumerate(find_objects(pieces), 1):
             places = np.argwhere(pieces[box] == one) + [side.start for side in box]
-            groups.append(thin(np.ravel_multi_index(tuple(places.T), labels.shape)))
+            numbers = np.ravel_multi_index(tuple(places.T), labels.shape)
+            groups.append(numbers[:: -(-len(numbers) // REMEMBERED)].astype(np.int64))
         found.append(groups)
     return found
-
-
-def thin(numbers: np.ndarray) -> np.ndarray:
-    """At most REMEMBERED of them, evenly."""
-    return numbers[:: -(-len(numbers) // REMEMBERED)].astype(np.int64)
 
 
 def cut(

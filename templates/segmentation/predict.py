@@ -1,14 +1,7 @@
 """Segment with a packaged model: `python predict.py INPUT... --output DIR [--device auto|cpu|cuda]`.
 
-An INPUT is an image (imaging/formats.py lists what is read), or a folder with one: a file, DICOM slices, or a file a
-channel in natural order; pictures are slices where the model has another number of channels. Other files of a folder
-are passed over. DIR gets a mask for each on the input's own grid (NIfTI, PNG for a picture) with the label values of
-the training data, where the package wants it beside it a score map (the probability of any structure: float32 NIfTI,
-16-bit PNG for a picture), and predictions.json, which names both or an error. Exit code 0 if any INPUT could be
-segmented, else 1. The package's checksums are verified first.
-
-Training evaluates by the functions of this file. Of `shared` it may import `shared.imaging` and
-`shared.training.exported`.
+segmenting.py says what an INPUT is and what DIR gets, package_cli.py the rest.
+Training evaluates by these functions. Of `shared` this file may import `shared.imaging`, `shared.training.exported`.
 """
 
 import itertools
@@ -98,11 +91,8 @@ def probabilities(network: Any, image: Any, config: Any, device: str) -> Any:
 
 
 def on_grid(chances: Any, size: Sequence[int]) -> tuple[Any, Any]:
-    """Class numbers and the probability of any class on a grid (D, H, W) of `size` over the same extent.
-
-    Probabilities are interpolated slice by slice before the largest is taken, so that edges are not those of the
-    coarser grid.
-    """
+    """Class numbers and the probability of any class on a grid (D, H, W) of `size` over the same extent. Probabilities
+    are interpolated before the largest is taken, so that edges are not those of the coarser grid."""
     import numpy as np
     import torch
     import torch.nn.functional as F

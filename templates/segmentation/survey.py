@@ -46,7 +46,7 @@ def resolve(config: Config) -> Config:
     if settled and (how.intensity != "ct" or how.window):
         return config
     rows = [row for row in checks.read_index(config.index) if row["split"] == "train"]
-    found = settle(how, config.model, rows, masks.data_root(config), masks.label_values(config))
+    found = settle(how, config.model, rows, config.data_folder, masks.label_values(config))
     return config.model_copy(update={"preprocess": found})
 
 

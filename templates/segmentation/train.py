@@ -2,8 +2,7 @@
 
 Reads train_index.jsonl and label_map.json, images and masks below $M3_DATA. Leaves progress.jsonl, tiers.json,
 metrics.json (validation only), checkpoints/ and package/ in the working directory. A second call with the same
-configuration, data and code goes on from the newest intact checkpoint. Exit codes: 0 done, 1 the training failed, 2
-configuration or data are wrong (all problems are listed), 143 stopped by SIGTERM with a checkpoint saved.
+configuration, data and code goes on from the newest intact checkpoint. Exit codes stand in README.md.
 """
 
 import math
@@ -33,19 +32,15 @@ from shared.training import checkpoints, checks, masks, program, ranks, saved
 from shared.training.budget import Pace, TimeBudget, tell_estimate
 from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
-from shared.training.launch import launch, wanted_processes
-from shared.training.machine import gpu_memory_mb, mixed_precision, workers
+from shared.training.machine import device_name, gpu_memory_mb, mixed_precision, within_memory, workers
 from shared.training.package import described
-from shared.training.progress import ProgressFile
-from shared.training.tiers import climb, within_memory
+from shared.training.progress import tell_progress
+from shared.training.tiers import climb
 
 FOLDER = Path(__file__).resolve().parent
 CHECKPOINTS = Path("checkpoints")
 SMALLER = "preprocess.patch_size or patch_voxels, or model.width"
-SMOKE = {
-    "model": {"width": 8, "levels": 3},
-    "training": {"epochs": 2, "train_seconds": 60, "patience": 0, "save_seconds": 0},
-}
+SMOKE = {"model": {"width": 8, "levels": 3}, "training": {"epochs": 2, "train_seconds": 60, "save_seconds": 0}}
 
 
 def main() -> int:
@@ -59,8 +54,8 @@ def train(config: Config) -> int:
     # Cases: all that is wrong with them, or with what will be packaged, is said now and nothing is left behind.
     needed(FOLDER / "predict.py")
     masks.check_rows(config)
-    if (processes := wanted_processes(config.training.processes)) > 1:
-        return launch(processes)
+    if (processes := ranks.wanted_processes(config.training.processes)) > 1:
+        return ranks.launch(processes)
     device = ranks.join()
     config, sets, counts = cases.read_all(config)
 
@@ -72,7 +67,7 @@ def train(config: Config) -> int:
         raise ConfigError(str(error)) from None
     settled = config.model_dump(mode="json", exclude={**UNMARKED, "cache": True, "score_map": True, "prediction": True})
     mark = checkpoints.fingerprint(settled, [Path(config.index), Path(config.label_map), *checkpoints.code_of(FOLDER)])
-    attempt, newest = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark, saved.fault))
+    attempt, newest = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
     how = config.preprocess
     ranks.say(
         f"{len(sets['train'])} train and {len(sets['val'])} val images, {len(counts['train'])} structures, "
@@ -84,13 +79,10 @@ def train(config: Config) -> int:
         seconds = config.training.train_seconds
         (image_seconds,) = ranks.most(seconds_an_image(model, sets["val"], config, device.type))
         budget = TimeBudget(seconds, begin, attempt.seconds, reserve(seconds, image_seconds * len(sets["val"])))
-        data, order, left = sets["train"], Turns(sets["train"], config.training.seed).whole(), budget.remaining()
-        climbed = ranks.by_first(
-            lambda: climb(
-                model, torch.utils.data.Subset(data, order), config.training, device, smaller=SMALLER, seconds=left
-            )
-        )
-        config = config.model_copy(update={"training": climbed.wanted})
+        data, left = sets["train"], budget.remaining()
+        samples = torch.utils.data.Subset(data, Turns(data, config.training.seed).whole())
+        climbed = ranks.by_first(lambda: climb(model, samples, config.training, device, smaller=SMALLER, seconds=left))
+        config = config.model_copy(update={"training": climbed.wanted})  # with the batch that memory holds
         budget.agree()
         until = math.inf if seconds is None else begin + seconds
         judge = Judge(sets["val"], config, device.type, image_seconds, budget.remaining(), until, CHECKPOINTS / "best")
@@ -104,8 +96,10 @@ def train(config: Config) -> int:
         config = judge.settled(model)
         scores = on_own_grids(model, sets["val"], config, device.type, until)
     if ranks.first():
-        spent = time.monotonic() - begin + attempt.seconds
-        deliver(config, model, sets, counts, scores, judge.best.said, epochs, spent, attempt.number, device)
+        spent, best = time.monotonic() - begin + attempt.seconds, judge.best.said
+        run = {"epochs": epochs, "seconds": spent, "device": device_name(device)}
+        more = {"best_epoch": best["epoch"], "weights": best["weights"], "attempts": attempt.number}
+        deliver(config, model, sets, counts, scores, run, more)
     return 0
 
 
@@ -118,18 +112,18 @@ def loop(
     wanted = config.training
     mixed = {torch.float16: "fp16", torch.bfloat16: "bf16"}.get(mixed_precision(wanted, device), "no")
     accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision=mixed)
-    order = Turns(data, wanted.seed, ranks.number(), ranks.count())
+    sampler = Turns(data, wanted.seed, ranks.number(), ranks.count())
     loader = torch.utils.data.DataLoader(
-        data, wanted.batch_size, sampler=order, num_workers=workers(wanted), persistent_workers=workers(wanted) > 0,
+        data, wanted.batch_size, sampler=sampler, num_workers=workers(wanted), persistent_workers=workers(wanted) > 0,
         pin_memory=device.type == "cuda",
     )  # fmt: skip
     steps = math.ceil(len(loader) / wanted.accumulate)
     tell_estimate(len(loader) * batch_seconds, budget.remaining() * (1 - SHARE), wanted, device)
 
     # Norms and biases are not decayed. Beside the weights their running average over about the last tenth of the steps.
-    flat = [weight for weight in model.parameters() if weight.ndim < 2]
-    deep = [weight for weight in model.parameters() if weight.ndim >= 2]
-    groups = [{"params": deep, "weight_decay": wanted.weight_decay}, {"params": flat, "weight_decay": 0.0}]
+    kernels = [weight for weight in model.parameters() if weight.ndim >= 2]
+    vectors = [weight for weight in model.parameters() if weight.ndim < 2]
+    groups = [{"params": kernels, "weight_decay": wanted.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)
     averaged = saved.averaged(model)
     step = first = 0
@@ -142,28 +136,25 @@ def loop(
         step, first, judge.best.waited = state["step"], state["epoch"], state["waited"]
         if ranks.first():
             torch.set_rng_state(state["random"])
-    network, optimizer = accelerator.prepare(model, optimizer)
-    progress, pace = ProgressFile(Path("progress.jsonl")), Pace(budget, wanted.most_epochs, first)
-    kept, looked, made = budget.elapsed(), -math.inf, float(first)
+    network, optimizer = accelerator.prepare(model, optimizer)  # `network`: `model` as all processes train it
+    pace = Pace(budget, wanted.most_epochs, first)
+    saved_at, evaluated_at, made = budget.elapsed(), -math.inf, float(first)
 
     def save(epoch: int) -> None:
         if ranks.first():
             parts = {"model": model, "averaged": averaged, "optimizer": optimizer}
-            state = {name: part.state_dict() for name, part in parts.items()} | {
-                "epoch": epoch,
-                "waited": judge.best.waited,
-            }
-            saved.save(CHECKPOINTS, step, {**state, "random": torch.get_rng_state()})
+            state: dict[str, Any] = {name: part.state_dict() for name, part in parts.items()}
+            state |= {"epoch": epoch, "waited": judge.best.waited, "random": torch.get_rng_state()}
+            saved.save(CHECKPOINTS, step, state)
             checkpoints.note_seconds(CHECKPOINTS, attempt, budget.elapsed())
 
     for epoch in range(first, wanted.most_epochs):
-        order.epoch = epoch
+        sampler.epoch = epoch
         network.train()
         total, stop = torch.zeros((), device=device), False
         for number, batch in enumerate(loader, 1):
-            share = max(step / (steps * wanted.most_epochs), budget.share())
             for group in optimizer.param_groups:
-                group["lr"] = wanted.learning_rate * rate(share)
+                group["lr"] = wanted.learning_rate * rate(budget.progressed(step, steps * wanted.most_epochs))
             with accelerator.autocast():
                 loss = network(**{key: value.to(device, non_blocking=True) for key, value in batch.items()})["loss"]
             accelerator.backward(loss / wanted.accumulate)
@@ -190,19 +181,19 @@ def loop(
         # Evaluations take their share of the time; clocks differ, so one process for which it is time takes all along.
         last = stop or epoch + 1 == wanted.most_epochs
         line: dict[str, Any] = {}
-        if ranks.most(time.monotonic() - looked >= judge.seconds * (1 / SHARE - 1))[0] or last:
+        if ranks.most(time.monotonic() - evaluated_at >= judge.seconds * (1 / SHARE - 1))[0] or last:
             line = {"metric": judge.consider(model, "best", made, step), "metric_name": "dice"}
-            looked = time.monotonic()
+            evaluated_at = time.monotonic()
             last = last or 0 < wanted.patience <= judge.best.waited
         if ranks.first():
             paced = pace(made)
-            progress.write(step=step, loss=mean, **paced, **line, gpu_memory_mb=gpu_memory_mb())
+            tell_progress(step=step, loss=mean, **paced, **line, gpu_memory_mb=gpu_memory_mb())
             if line:
                 dice = "not defined" if line["metric"] is None else f"{line['metric']:.3f}"
                 print(f"epoch {made:.0f}/{paced['epochs']:g} loss {mean:.4f} dice {dice}", flush=True)
-        if last or budget.elapsed() - kept >= wanted.save_seconds:  # it may be gone on with in more time
+        if last or budget.elapsed() - saved_at >= wanted.save_seconds:  # it may be gone on with in more time
             save(epoch + 1)
-            kept = budget.elapsed()
+            saved_at = budget.elapsed()
         if last:
             break
 
@@ -215,9 +206,8 @@ def loop(
 
 
 def rate(share: float) -> float:
-    """Of the learning rate: linear warm-up over a tenth, then a cosine to zero. `share` is of steps or of time,
-    whichever is further along, so that a training that runs out of time ends annealed too."""
-    return max(0.02, share / 0.1) if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (min(share, 1) - 0.1) / 0.9)) + 1e-3
+    """Factor of the learning rate when `share` of the training is done: warm-up over a tenth, then a cosine."""
+    return max(0.02, share / 0.1) if share < 0.1 else 0.5 * (1 + math.cos(math.pi * (share - 0.1) / 0.9)) + 1e-3
 
 
 if __name__ == "__main__":

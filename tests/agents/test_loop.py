@@ -1,6 +1,7 @@
 """The loop over a real bus. The test plays the runner and, where it matters, the core."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,8 +21,9 @@ from shared.agent.stuck import hopeless, nudge
 from shared.bus import Bus
 from shared.contracts.base import Event, Spent, new_run_id
 from shared.contracts.runs import Budget, DataCard, Infeasibility, Infeasible, RunRequested, TaskPlan, TaskPlanned
+from shared.contracts.starting import StartTraining
 from shared.contracts.state import RunState, order_for
-from shared.contracts.tools import ReadFiles, RunScript, StartTraining, ToolCall, ToolResult
+from shared.contracts.tools import ReadFiles, RunScript, ToolCall, ToolResult
 from shared.contracts.training import JobFinished, JobSpec
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import ReplayMismatch, StaleTranscript
@@ -208,6 +210,26 @@ async def test_a_role_sleeps_on_its_job_and_is_woken_by_its_end(bus: Bus) -> Non
     assert len(runner.jobs) == 1
 
 
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_beside_a_submission_a_job_is_started_only_where_it_is_refused(bus: Bus, accepted: bool) -> None:
+    state = await planned(bus)
+    turn = (call(StartTraining(command=("python", "train.py"), seconds=5)), *SUBMIT, *READ)
+    runner = Runner(resolve_rules={"ok": accepted})
+    desk = desk_for(bus, state)
+    async with serving(bus, runner):
+        answer = await run_agent(desk, Script(turn))
+        assert (answer is not None) is accepted
+        last = desk.entries[-1]
+        assert isinstance(last, Observation) and [one.tool for one in last.results] == [one.name for one in turn]
+        if accepted:
+            await run_agent(desk_for(bus, state), Script(turn))  # a replica after a crash acts on the turn again
+            await asyncio.sleep(0.5)
+            assert not runner.jobs and "not started" in last.results[0].summary
+        else:
+            await asyncio.wait_for(runner.has_job.wait(), 10)
+    assert [made.tool for made in runner.calls][:2] == ["read_files", "resolve_rules"]
+
+
 async def test_a_changed_playbook_is_noticed_and_not_followed(bus: Bus) -> None:
     state = await planned(bus)
 
@@ -267,12 +289,16 @@ def test_repeating_oneself_is_seen_whatever_ids_a_provider_gives() -> None:
     assert not nudge([*turns[:2], other, *turns[:2]]), "who goes on does something else in between"
 
 
-async def test_a_role_that_builds_is_told_its_machine_and_only_asks_once(bus: Bus) -> None:
+NO_MACHINE = ("nonsense", "[]", "", "[" * 5000, json.dumps({"gpus": "x" * 100_000}))
+
+
+@pytest.mark.parametrize("machine", ['{"cpu_threads": 2, "gpus": []}', *NO_MACHINE], ids=lambda text: text[:12])
+async def test_a_role_that_builds_is_told_its_machine_and_only_asks_once(bus: Bus, machine: str) -> None:
+    """What stands in its file, programs of the role before may have written: a run does not end by it."""
     run_id = new_run_id()
     for event in told_until(run_id, "module_architect"):
         await bus.append(event)
     state = await bus.state(run_id)
-    machine = '{"cpu_threads": 2, "gpus": []}'
     runner = Runner(read_files={"files": {MACHINE: {"text": machine}}}, resolve_rules={"ok": True})
     its = replace(role(), name="module_architect")
     order = order_for("module_architect", state) or ""
@@ -280,5 +306,5 @@ async def test_a_role_that_builds_is_told_its_machine_and_only_asks_once(bus: Bu
         for _ in range(2):
             desk = Desk(bus, its, make_brief("module_architect", order, state, (), 60))
             await desk.open()
-            assert desk.brief.machine == {"cpu_threads": 2, "gpus": []}
-    assert len(runner.calls) == 1 and "cpu_threads: 2" in opening(desk.brief)
+            assert desk.brief.machine == ({} if machine in NO_MACHINE else {"cpu_threads": 2, "gpus": []})
+    assert len(runner.calls) == 1 and ("cpu_threads: 2" in opening(desk.brief)) != (machine in NO_MACHINE)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import yaml
 
-from services.model_trainer.playbook import parsed
 from services.model_trainer.playbook import playbook as train
 from services.model_trainer.remedies import edits
 from services.module_architect.playbook import input_shape, patch_shape
@@ -21,7 +20,6 @@ from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.state import RunState
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
-from shared.contracts.weights import Offered
 from shared.errors import UserError
 from shared.failures import DIRECTIONS, Known
 from tests.cases import dataset_facts, locked
@@ -74,43 +72,6 @@ def test_training_is_set_to_its_time_started_and_delivered() -> None:
     (submission,) = script.send(ended("ok"))
     assert submission.arguments["job_id"] == "job-1"
     assert submission.arguments["hyper_parameters"]["train_seconds"] == 90
-
-
-FIT = {"backbone": "resnet18", "width": 64, "dimensions": 3, "share": 1.0}
-SHELF = (
-    Offered(
-        path="/weights/flat.pt", licence="l", source="s", tensors=9, parameters=9, fits=({**FIT, "dimensions": 2},)
-    ),
-    Offered(path="/weights/big.pt", licence="l", source="s", tensors=9, parameters=99, fits=(FIT,)),
-    Offered(path="/weights/fit.pt", licence="l", source="s", tensors=9, parameters=98, fits=(FIT,)),
-    Offered(path="/weights/odd.pt", licence="l", source="s", tensors=9, parameters=9),
-)
-
-
-@pytest.mark.parametrize(("with_them", "taken"), [(0.8, True), (0.7, False), (None, False)])
-def test_weights_of_the_shelf_are_tried_and_taken_where_they_are_better(with_them: float | None, taken: bool) -> None:
-    script = train(brief("model_trainer").model_copy(update={"train_seconds": 1000, "weights": SHELF}))
-    next(script)
-    (tries,) = script.send(seen(read(**{"config.yaml": CONFIG})))
-    fitting = {"model.backbone": "resnet18", "model.width": 64, "model.weights": "/weights/fit.pt"}
-    assert tries.name == "try_configs" and tries.arguments["seconds"] == 150
-    without, begun = tries.arguments["tries"]
-    assert begun["changes"] == fitting and "changes" not in without
-    jobs = [
-        {"tried": {"name": without["name"]}, "outcome": "ok", "metrics": {"metric": 0.75}},
-        {
-            "tried": {"name": begun["name"]},
-            "outcome": "ok" if with_them else "failed",
-            "metrics": {"metric": with_them},
-        },
-    ]
-    calls = script.send(seen(event={"jobs": jobs}))
-    own, wanted = parsed(CONFIG)["model"], settings(CONFIG, calls)
-    assert wanted["training"]["train_seconds"] == 630 and calls[-1].arguments["seconds"] == 700
-    mixed = {name.removeprefix("model."): value for name, value in fitting.items()}
-    assert wanted["model"] == (own | mixed if taken else own)
-    (submission,) = script.send(ended("ok"))
-    assert ("are taken" if taken else "are not taken") in str(submission.arguments["notes"])
 
 
 NNUNET = (TEMPLATES / "nnunet" / "config.yaml").read_text()

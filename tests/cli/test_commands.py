@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from services.command import cli
 from shared.bus import Bus
-from shared.contracts.runs import RunFinished
+from shared.contracts.runs import SWITCHES, RunFinished
 from shared.contracts.transcript import Turn
 from shared.settings import Settings
 from shared.store import Store
@@ -33,6 +35,7 @@ def test_wrong_input_is_exit_code_2(environment: dict[str, str], own: Settings, 
     assert "is no language model" in call(environment, "run", "x", "--without", "reflection", code=2)
     assert "--budget: toknes" in call(environment, "run", "x", "--budget", "toknes=3", code=2)
     assert "no role" in call(environment, "prompt", "nurse", code=2)
+    assert "--without takes collaboration" in call(environment, "prompt", "solo", "--without", "memory", code=2)
     assert "cannot be read" in call(environment, "dataset", "add", "--card", str(card), code=2)
     card.write_text("{")
     assert "is not JSON" in call(environment, "dataset", "add", str(own.data_roots[0]), "--card", str(card), code=2)
@@ -141,3 +144,21 @@ def test_a_run_that_does_not_succeed_is_exit_code_1(environment: dict[str, str],
     assert "made no package" in call(environment, "fetch", run_id, str(tmp_path / "story"), code=1)
     assert sorted(path.name for path in (tmp_path / "story").iterdir()) == ["record.json", "summary.txt"]
     assert not (tmp_path / "early").exists()
+
+
+def test_every_switch_changes_what_a_role_is_told_and_the_table_says_what() -> None:
+    def prompt(*words: str) -> str:
+        return CliRunner().invoke(cli.app, ["prompt", *words]).output
+
+    head, *lines, _ = prompt().splitlines()
+    assert head.split()[:4] == ["role", "without", "tokens", "tools"]
+    table = {(line[:17].strip(), line[17:32].strip()): line[32:].split(maxsplit=2) for line in lines}
+    assert len(table) == len(lines) == 4 * 6
+    for (role, without), (tokens, tools, *differs) in table.items():
+        assert bool(differs) == (without != "nothing"), (role, without)
+        switches = {"all four": ",".join(SWITCHES), "nothing": ""}.get(without, without)
+        told = prompt(role, "--short", "--without", switches)
+        assert f"{tokens}  in all" in told and told.count("  tool: ") == int(tools), (role, without)
+    whole = {role: row[0] for (role, without), row in table.items() if without == "nothing"}
+    assert all(row[0] != whole[role] for (role, without), row in table.items() if without != "nothing")
+    assert "role data_engineer: Example" in " ".join(table["data_engineer", "few_shot"])

@@ -239,7 +239,27 @@ def findings_beside(root: Path) -> None:
         save_json(path.with_suffix(".json"), {"Patient": {"Nummer": f"N-{number % 12}"}, "Befund": found})
 
 
+def deliveries(root: Path) -> None:
+    """Two deliveries in folders of their own, and a list of classes in another language, each written in many ways."""
+    ways = (("normal", "Normal", " NORMAL", "o.B."), ("gutartig", "Gutartig "), ("bösartig", "BÖSARTIG"))
+    rows = []
+    for number in range(48):
+        file = f"{('Archive 2020', 'Late delivery')[number % 4 == 0]}/MA{1000 + number:04d}_01.png"
+        picture(root / file)
+        own = ways[number % 3]
+        rows.append({"file": Path(file).name, "patient": f"{number // 2}", "finding": own[number // 3 % len(own)]})
+    table(root / "list.csv", rows)
+
+
 WORLDS = {
+    "deliveries": World(
+        deliveries,
+        "diagnosis",
+        48,
+        24,
+        {"only": ["normal", "benign", "malignant"], "target": "normal, benign or malignant"},
+        counts={"bösartig": 16, "gutartig": 16, "normal": 16},
+    ),
     "descriptions": World(descriptions, "diagnosis", 24, 13, counts={"benign": 12, "malignant": 12}),
     "findings beside": World(findings_beside, "diagnosis", 24, 12, key="label", choices=3),
     "class folders": World(

@@ -178,7 +178,51 @@ def visits(root: Path) -> None:
             mask_volume(root / f"P{patient:02d}" / f"P{patient:02d}_T{visit}_mask.nii.gz")
 
 
+def numbered_drawings(root: Path) -> None:
+    """Drawings under numbers of their own, in two styles, and a list of which number is whose code."""
+    rows = []
+    codes = ["PM17", "PM17_2", "AT18", "KA90", "NB34", "WK36", "TW37", "LE32", "DN24"]
+    for place, code in enumerate(codes):
+        number = 4 + 7 * place % 61
+        volume(root / f"CT_{2018 + place % 3}" / f"{code}_{('PV_3mm', 'pv')[place % 2]}.nii.gz")
+        mask_volume(root / "drawn" / "final" / (f"{number}.nii.gz" if place % 2 else f"roi{number:03d}_LK.nii.gz"))
+        rows.append({"Code": code, "Drawing": number, "Thickness": "3,0"})
+    mask_volume(root / "drawn" / "old" / "11.nii.gz")
+    table(root / "list.csv", rows)
+
+
+def numbered_drawings_of_files(root: Path) -> None:
+    """A list that names the image's file and the number of its drawing."""
+    rows = []
+    for place in range(12):
+        picture(root / "photos" / f"IMG_{2000 + 37 * place}.png")
+        mask_picture(root / "drawn" / f"outline-{place + 1:04d}.png")
+        name = f"IMG_{2000 + 37 * place}.png"
+        rows.append({"file": name, "patient": f"P{place // 2:02d}", "outline": place + 1})
+    table(root / "list.csv", rows)
+
+
 WORLDS = {
+    "drawings under numbers of a list": World(
+        numbered_drawings,
+        "anomaly_detection",
+        9,
+        8,
+        dimensions=3,
+        rules={
+            "masks": [
+                {
+                    "files": ["drawn/final/{mask_number}.nii.gz", "drawn/final/roi{mask_number}_LK.nii.gz"],
+                    "structure": "structure",
+                    "table": "list",
+                    "column": "Drawing",
+                }
+            ]
+        },
+    ),
+    "drawings under numbers of a list of files": World(
+        numbered_drawings_of_files, "anomaly_detection", 12, 6, dimensions=2
+    ),
     "nnU-Net": World(
         nnunet,
         "organ_segmentation",

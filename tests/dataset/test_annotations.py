@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.dataset.shapes.annotations import decode_counts, read_coco, read_labelme, read_runs, read_voc, read_yolo
+from shared.dataset.shapes.label_studio import read_label_studio
 from shared.dataset.tables.tables import TableError
 
 
@@ -165,3 +166,55 @@ def test_other_files_are_refused_in_words(tmp_path: Path, read: Any, text: str) 
     path.write_text(text)
     with pytest.raises(TableError, match=r"x\.json"):
         read(path)
+
+
+def region(kind: str, value: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": kind, "original_width": 200, "original_height": 100, "value": value, **more}
+
+
+def studio(path: Path, *results: list[dict[str, Any]], **more: Any) -> Path:
+    """A task with one annotation for each of `results`."""
+    given = [{"was_cancelled": False, "result": result} for result in results]
+    path.write_text(json.dumps([{"file_upload": "0a1b2c3d-7-1.jpg", "annotations": given, **more}]))
+    return path
+
+
+def test_label_studio_marks_in_percent_with_several_labels_and_names_from_before_the_upload(tmp_path: Path) -> None:
+    box = {"x": 10, "y": 20, "width": 30, "height": 40, "rotation": 0}
+    (found,) = read_label_studio(studio(tmp_path / "p.json", [
+        region("rectanglelabels", box | {"rectanglelabels": ["Lysis", "Old"]}),
+        region("polygonlabels", {"points": [[0, 0], [50, 0], [50, 100]], "polygonlabels": ["Sella"]}),
+        region("rectangle", box | {"rotation": 90}, id="x"), region("labels", {"labels": ["Turned"]}, id="x"),
+        region("choices", {"choices": ["good"]}),
+    ]))  # fmt: skip
+    assert found.name == "7-1.jpg" and found.size == (200, 100) and not found.faults
+    assert [mark.structure for mark in found.marks] == ["Lysis", "Old", "Sella", "Turned"]
+    assert found.marks[0].kind == "relative_box" and found.marks[0].numbers == pytest.approx((0.25, 0.4, 0.3, 0.4))
+    assert found.marks[2].kind == "relative_polygon" and found.marks[2].numbers == (0, 0, 0.5, 0, 0.5, 1)
+    # 60 x 40 pixels, turned by a quarter about (20, 20): from x -20 to 20, y 20 to 80.
+    turned = [
+        (x * 200, y * 100) for x, y in zip(found.marks[3].numbers[::2], found.marks[3].numbers[1::2], strict=True)
+    ]
+    assert np.allclose(turned, [(20, 20), (20, 80), (-20, 80), (-20, 20)])
+
+
+def test_label_studio_tells_clean_from_not_looked_at(tmp_path: Path) -> None:
+    box = region("rectanglelabels", {"x": 0, "y": 0, "width": 9, "height": 9, "rectanglelabels": ["Lysis"]})
+    tasks = [
+        {"data": {"image": "/data/local-files/?d=films/A%201/1.png"}, "annotations": [{"result": [box]}]},
+        {"data": {"image": "/data/upload/7/00ab1f3c-2.png"}, "annotations": [{"result": []}]},
+        {"data": {"image": "/data/upload/7/00ab1f3d-3.png"}, "annotations": []},
+        {"data": {"image": "4.png"}, "annotations": [{"was_cancelled": True, "result": []}]},
+        {"data": {"image": "5.png"}, "annotations": [{"result": []}, {"ground_truth": True, "result": [box]}]},
+        {"data": {"image": "6.png"}, "annotations": [{"result": []}, {"result": [box]}]},
+        {"data": {"image": "7.png"}, "annotations": [{"result": [box | {"type": "brushlabels"}]}]},
+    ]
+    (tmp_path / "p.json").write_text(json.dumps(tasks))
+    found = {one.name: one for one in read_label_studio(tmp_path / "p.json")}
+    assert {name: len(one.marks) for name, one in found.items() if not one.faults} == {
+        "films/A 1/1.png": 1, "2.png": 0, "5.png": 1,
+    }  # fmt: skip
+    assert "two annotations" in found["6.png"].faults[0] and "not supported yet" in found["7.png"].faults[0]
+    (tmp_path / "q.json").write_text("[]")
+    with pytest.raises(TableError, match="no export of Label Studio"):
+        read_label_studio(tmp_path / "q.json")

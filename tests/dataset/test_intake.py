@@ -164,6 +164,9 @@ def test_masks_lie_on_the_canonical_grid(pictures: Ran, volumes: Ran) -> None:
     assert (np.asarray(read(volumes, "contours", "mask.nii.gz").dataobj) == LESION).all()
     assert volumes.taken["nii"].values == (1,)
     assert volumes.taken["nii"].facts["label_voxels"] == {"1": int((VOLUME > 500).sum())}
+    inside = volumes.taken["nii"].facts["percentiles_inside"]
+    assert inside == {"1": pytest.approx(np.percentile(VOLUME[VOLUME > 500], (0.5, 50, 99.5)))}
+    assert volumes.taken["turned"].facts["percentiles_inside"] == {}
     assert volumes.taken["turned"].values == () and not np.asarray(read(volumes, "turned", "mask.nii.gz").dataobj).any()
     square = np.zeros((30, 40), np.uint8)
     square[5:15, 10:20] = 1

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.dataset.tables.keys import Named, match, match_values, same
+from shared.dataset.tables.forms import same
+from shared.dataset.tables.keys import Named, match, match_values
 
 
 def cases(*files: str, **fields: list[str]) -> list[Named]:

@@ -40,6 +40,15 @@ def test_a_column_that_names_patients_is_told_whatever_the_rules_say(tmp_path: P
     assert "P1" not in one.model_dump_json()
 
 
+def test_remarks_that_two_numbers_are_one_patient_make_one_of_them(tmp_path: Path) -> None:
+    said = {3: "identisch mit Pat. 5 (neue Nr.)", 7: "same patient as no. 99", 9: "same as 12 months ago"}
+    rows = [f"{n:03}.png,{n // 2 + 1},{said.get(n, '') if n % 2 else ''}\n" for n in range(24)]
+    tmp_path.joinpath("cases.csv").write_text("image,patient,remark\n" + "".join(rows))
+    (one,) = found(tmp_path, {f"images/{n:03}.png": "" for n in range(24)})
+    both = [some for some in groups(one) if len(some) > 2]
+    assert both == [{f"images/{n:03}.png" for n in (2, 3, 8, 9)}] and len(groups(one)) == 11
+
+
 def test_names_are_told_also_where_other_files_have_none(tmp_path: Path) -> None:
     files = {f"images/patient{n // 2 + 1:02}_{n % 2}.png": "" for n in range(20)}
     files |= {f"images/scan-{n * 37 + 100}.png": "" for n in range(10)}

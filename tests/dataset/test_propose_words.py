@@ -7,10 +7,10 @@ from propose_files import mask_volume, save_json, table, text, volume
 
 from shared.contracts.rules import Rules
 from shared.dataset.files.listing import list_files
-from shared.dataset.propose import propose
+from shared.dataset.propose import explain, propose
 from shared.dataset.propose.legend import legends, naming
 from shared.dataset.rules.resolve import resolve
-from shared.dataset.survey.words import label_likeness, meant, refused
+from shared.dataset.survey.words import label_likeness, meant, normal_in_two_ways, refused
 
 
 @pytest.mark.parametrize(
@@ -117,3 +117,36 @@ def test_what_a_legend_calls_background_is_no_structure_and_no_fault(tmp_path: P
         "1": 1,
         "2": 2,
     }
+
+
+def test_normal_and_without_findings_are_one_class() -> None:
+    values = {"Normal": 3, "normal": 9, "o.B.": 4, "gutartig": 5}
+    assert normal_in_two_ways(values) == {"Normal": "normal", "normal": "normal", "o.B.": "normal"}
+    for one_way in ({"normal": 3, "Normal": 2, "benign": 4}, {"none": 3, "mild": 4}, {"Normal": 3, "control": 9}):
+        assert normal_in_two_ways(one_way) == {}
+
+
+def test_codes_of_a_column_are_named_by_a_line_of_the_table(tmp_path: Path) -> None:
+    lines = ["Nr | Arzt | Bef. | Status"]
+    for n in range(30):
+        volume(tmp_path / f"ct/{n + 100}/scan.nii.gz")
+        lines.append(f"{n + 100} | {('Lo', 'Be')[n % 7 // 4]} | {'NKE'[n % 3]} | {('amb.', 'stat.')[n % 2]}")
+    noted = "\n".join([*lines, "", "N = frei   K = Konsolidierung / Infiltrat   E = Erguss"])
+    text(tmp_path / "Auswertung.txt", noted)
+    best = propose(tmp_path, "diagnosis", target="free lung, consolidation or effusion")[0]
+    label = Rules.model_validate(best.rules).label
+    assert label is not None and label.source is not None and label.source.column == "Bef."
+    assert label.classes == {"N": "frei", "K": "Konsolidierung / Infiltrat", "E": "Erguss"}
+    assert legends(list_files(tmp_path))[0].codes == label.classes
+
+
+def test_houses_are_no_classes_where_a_table_that_leads_to_no_image_has_those_that_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    for n in range(24):
+        volume(tmp_path / f"{('HausA', 'HausB')[n % 2]}/{n + 100}/scan.nii.gz")
+    asked = "Is the tumour grade II or grade IV?"
+    assert propose(tmp_path, "diagnosis", target=asked)[0].rules["label"]["source"] == {"field": "label"}
+    table(tmp_path / "Liste.csv", [{"Fall": f"F{n}-x", "WHO-Grad": ("II", "IV")[n % 3 // 2]} for n in range(24)])
+    assert propose(tmp_path, "diagnosis", target=asked) == []
+    assert "Column WHO-Grad of Liste.csv seems to have classes" in explain(tmp_path, "diagnosis")

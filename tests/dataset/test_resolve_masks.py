@@ -180,6 +180,8 @@ def test_coco(three: Path) -> None:
     assert specs(done)["a.png"][0].size == (4, 3) and specs(done)["b.png"] == ()
     assert ["lost.png"] in done.left_out.values()
     assert done.coverage.counts == {"Mass": 1} and done.coverage.used == 2
+    joined = masked(three, {"kind": "coco", "files": "coco.json", "structure": "any"})
+    assert joined.coverage.label_values == {"any": 1} and joined.coverage.counts == {"any": 1}
     healthy = masked(three, {"kind": "coco", "files": "coco.json", "missing": "empty"})
     assert len(healthy.cases) == 3
 
@@ -292,3 +294,45 @@ def test_another_readers_masks_are_no_images_that_were_left_out(tmp_path: Path) 
     done = masked(tmp_path, {"files": "first/{case}.png", "structure": "lesion"})
     assert done.coverage.cases == 4 and done.coverage.lossless == {"no_image": 4}
     assert done.left_out[NO_RULE] == [f"again/{number}.png" for number in range(4)]
+
+
+def test_a_column_leads_to_masks_that_are_numbered_by_themselves(tmp_path: Path) -> None:
+    for name in ("AB1", "CD2", "EF3", "GH4", "IJ5"):
+        volume(tmp_path / f"ct/{name}_pv.nii.gz")
+    for name in ("7", "roi012_x", "roi001_x", "3", "roi003_x", "roi099_x"):
+        volume(tmp_path / f"drawn/{name}.nii.gz", 1)
+    text(tmp_path / "list.csv", "code,no\nAB1,7\nCD2,12\nEF3,1\nGH4,3\nIJ5,55\n")
+    rule = {"files": ["drawn/roi{no}_x.nii.gz", "drawn/{no}.nii.gz"], "structure": "lesion"}
+    rules = {"images": "ct/{code}_pv.nii.gz", "tables": {"list": {"file": "list.csv", "key": "code", "names": "code"}}}
+    with pytest.raises(
+        RulesError, match=r"shares no field with `images`.*tells which mask is whose, give `table` and `column`"
+    ):
+        masked(tmp_path, rule, **rules)
+    with pytest.raises(RulesError, match="need `table` and `column`"):
+        masked(tmp_path, rule | {"table": "list"}, **rules)
+    done = masked(tmp_path, rule | {"table": "list", "column": "no"}, **rules)
+    assert {name: one[0].files for name, one in specs(done).items()} == {
+        "AB1_pv.nii.gz": ("drawn/7.nii.gz",),
+        "CD2_pv.nii.gz": ("drawn/roi012_x.nii.gz",),
+        "EF3_pv.nii.gz": ("drawn/roi001_x.nii.gz",),
+        "GH4_pv.nii.gz": ("drawn/3.nii.gz",),
+    }
+    left = {name for names in done.left_out.values() for name in names}
+    assert left == {"ct/IJ5_pv.nii.gz", "drawn/roi003_x.nii.gz", "drawn/roi099_x.nii.gz"}
+
+
+def test_masks_of_a_column_agree_in_the_fields_that_images_have_too(tmp_path: Path) -> None:
+    for side in "ab":
+        volume(tmp_path / f"ct/{side}/P1.nii.gz")
+        for part in ("liver", "lesion"):
+            volume(tmp_path / f"drawn/{side}/4_{part}.nii.gz", 1)
+    text(tmp_path / "list.csv", "code,no\nP1,004\n")
+    done = masked(
+        tmp_path,
+        {"files": "drawn/{side}/{no}_{structure}.nii.gz", "table": "list", "column": "no"},
+        images="ct/{side}/{code}.nii.gz",
+        tables={"list": {"file": "list.csv", "key": "code", "names": "code"}},
+    )
+    assert [[mask.files for mask in case.masks] for case in done.cases] == [
+        [(f"drawn/{side}/4_lesion.nii.gz",), (f"drawn/{side}/4_liver.nii.gz",)] for side in "ab"
+    ]

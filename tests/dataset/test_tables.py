@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.dataset.tables import cells
-from shared.dataset.tables.tables import TableError, is_table, read_record, read_table, sheets
+from shared.dataset.tables.tables import TableError, is_table, read_table, sheets
 
 
 def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
@@ -83,6 +83,17 @@ def test_a_list_of_files_needs_no_header(tmp_path: Path) -> None:
     assert table.columns == ("column_1", "column_2") and len(table.rows) == 2
     spaced = read_table(write(tmp_path / "train.txt", "16747 1.jpg COVID\n39 2.png normal\n"))
     assert [row["column_3"] for row in spaced.rows] == ["COVID", "normal"]
+
+
+def test_a_text_table_may_have_notes_around_it(tmp_path: Path) -> None:
+    rows = "".join(f"  {n} | {'NKE'[n % 3]} | amb.\n" for n in range(20332000, 20332009))
+    noted = f"Stand: Mai\nAuftrag | Bef. | Status\n{rows}\nN = frei   K = Erguß\n".encode("cp1252")
+    (tmp_path / "liste.txt").write_bytes(noted)
+    table = read_table(tmp_path / "liste.txt")
+    assert table.columns == ("Auftrag", "Bef.", "Status") and len(table.rows) == 9
+    assert table.rows[0] == {"Auftrag": "20332000", "Bef.": "K", "Status": "amb."}
+    letter = "A | B\nThe heart; the lungs; all clear.\nNo effusion.\nNothing else.\nx | y\n"
+    assert read_table(write(tmp_path / "letter.txt", letter)).columns == ("text",)
 
 
 def test_a_header_of_digits_is_a_header(tmp_path: Path) -> None:
@@ -186,48 +197,6 @@ def test_coco_is_no_table(tmp_path: Path) -> None:
         read_table(write(tmp_path / "t.json", json.dumps(content)))
 
 
-REPORT = """<?xml version="1.0"?><eCitation xmlns:x="http://x"><uId id="CXR1"/><Article><Abstract>
-<AbstractText Label="FINDINGS">Lungs are <b>clear</b> now.</AbstractText><AbstractText Label="IMPRESSION">Normal.
-</AbstractText></Abstract></Article><MeSH><major>normal</major><major>old</major></MeSH>
-<parentImage id="CXR1_1_IM-0001-3001"><panel/></parentImage><parentImage id="CXR1_1_IM-0001-4001"/></eCitation>"""
-
-
-def test_a_report_as_xml(tmp_path: Path) -> None:
-    path = write(tmp_path / "1.xml", REPORT)
-    record = read_record(path)
-    assert record["Article/Abstract/AbstractText/FINDINGS"] == "Lungs are clear now."
-    assert record["Article/Abstract/AbstractText/IMPRESSION"] == "Normal."
-    assert record["MeSH/major"] == "normal\nold" and record["uId/@id"] == "CXR1"
-    assert record["parentImage/@id"].split() == ["CXR1_1_IM-0001-3001", "CXR1_1_IM-0001-4001"]
-    table = read_table(path)
-    assert table.rows == [record]
-    for name in (
-        "AbstractText/FINDINGS",
-        "abstracttext/findings",
-        "FINDINGS",
-        "article/Abstract/abstracttext/FINDINGS",
-    ):
-        assert table.column(name) == "Article/Abstract/AbstractText/FINDINGS"
-
-
-def test_an_xml_list_of_records(tmp_path: Path) -> None:
-    text = "<all><p><id>1</id><d>a</d></p><p><id>2</id></p></all>"
-    assert read_table(write(tmp_path / "t.xml", text)).rows == [{"id": "1", "d": "a"}, {"id": "2", "d": ""}]
-
-
-def test_xml_with_entities_is_not_read(tmp_path: Path) -> None:
-    bomb = '<!DOCTYPE a [<!ENTITY x "xx"><!ENTITY y "&x;&x;">]><a>&y;</a>'
-    with pytest.raises(TableError, match="entities"):
-        read_table(write(tmp_path / "t.xml", bomb))
-
-
-def test_a_report_as_text(tmp_path: Path) -> None:
-    text = "EXAM: CT chest\nFINDINGS: Lungs are clear.\nNo effusion.\n\nIMPRESSION\nNormal.\n"
-    record = read_record(write(tmp_path / "r.txt", text))
-    assert record["findings"] == "Lungs are clear.\nNo effusion." and record["impression"] == "Normal."
-    assert record["text"] == text.strip() and record["exam"] == "CT chest"
-
-
 @pytest.mark.parametrize(
     ("written", "read"),
     [
@@ -265,47 +234,12 @@ def test_a_header_may_hold_numbers(tmp_path: Path, header: str) -> None:
     assert table.columns == tuple(header.split(",")) and len(table.rows) == 4
 
 
-def test_a_record_as_yaml(tmp_path: Path) -> None:
-    text = "study: 007\nfracture: no\nreport:\n  findings: >-\n    Lungs are\n    clear.\n"
-    record = read_record(write(tmp_path / "r.yaml", text))
-    assert record == {"study": "007", "fracture": "no", "report/findings": "Lungs are clear."}
-    with pytest.raises(TableError, match="no sound YAML"):
-        read_record(write(tmp_path / "x.yml", "a: [1"))
-
-
-def test_headings_have_accents_and_capitals_of_any_alphabet(tmp_path: Path) -> None:
-    text = "RÉSULTAT :\nCœur normal.\n\nSYNTHÈSE\nRien à signaler.\n"
-    record = read_record(write(tmp_path / "r.txt", text))
-    assert record["résultat"] == "Cœur normal." and record["synthèse"] == "Rien à signaler."
-
-
-def test_a_document_without_suffix_is_told_by_its_content(tmp_path: Path) -> None:
-    assert read_record(write(tmp_path / "ISIC_0000012", '{"meta": {"kind": "nevus"}}')) == {"meta/kind": "nevus"}
-    assert read_record(write(tmp_path / "12", '<?xml version="1.0"?><r><kind>nevus</kind></r>')) == {"kind": "nevus"}
-    with pytest.raises(TableError, match="convert it to CSV"):
-        read_record(write(tmp_path / "notes", "kind nevus"))
-
-
 def test_a_table_without_suffix_is_told_by_its_rows(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "metadata", "id,dx,age\nL1,nevus,40\nL2,melanoma,\n"))
     assert table.rows[1] == {"id": "L2", "dx": "melanoma", "age": ""}
     for text in ("Heart, lungs, bones: normal.\nNo mass, no effusion, no air.\n", "a,b,c\n1,2\n", "one line, of, text"):
         with pytest.raises(TableError):
             read_table(write(tmp_path / "notes", text))
-
-
-def test_the_head_of_a_letter_has_numbers(tmp_path: Path) -> None:
-    head = "Klinik\nFall-Nr.: 0004711\nPat.-ID: 88200\n\nThorax vom 03.03.2022\n\n"
-    text = f"{head}Befund:\nHerz groß.\nErguss: 2 cm rechts.\n"
-    record = read_record(write(tmp_path / "r.txt", text))
-    assert (record["fall-nr."], record["pat.-id"]) == ("0004711", "88200")
-    assert record["befund"] == "Herz groß." and record["erguss"] == "2 cm rechts."
-
-
-def test_a_text_with_commas_is_no_table(tmp_path: Path) -> None:
-    text = "The heart is normal in size, shape and position.\nThe lungs are clear of consolidation, no edema.\n"
-    assert read_table(write(tmp_path / "r.txt", text)).columns == ("text",)
-    assert read_table(write(tmp_path / "t.txt", "id,label\n1,a\n2,b\n")).columns == ("id", "label")
 
 
 @pytest.mark.parametrize("name", ["t.xls", "t.ods", "t.parquet", "t.pdf", "t.abc"])

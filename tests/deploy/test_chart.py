@@ -116,6 +116,13 @@ def test_trainings_scale_by_themselves() -> None:
     assert "replicas" not in by_name["Deployment", "m3builder-runner-data"]["spec"]
 
 
+def test_a_card_is_given_back_before_the_next_pod_wants_it() -> None:
+    deployments = [one for one in rendered("one-gpu") if one["kind"] == "Deployment"]
+    found = {one["metadata"]["name"]: one["spec"].get("strategy") for one in deployments}
+    assert found["m3builder-runner-train"] == {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    assert found["m3builder-runner-build"] is None
+
+
 def test_the_schema_closes_every_object_and_takes_the_examples() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     jsonschema.Draft7Validator.check_schema(schema)
@@ -147,16 +154,8 @@ def test_the_rendered_examples_are_those_of_the_chart(example: str) -> None:
     done = helm(example)
     assert done.returncode == 0, done.stderr
     assert documents(done.stdout) == rendered(example), "run `make chart` and look at the difference"
-    lint = [
-        str(HELM),
-        "lint",
-        "--strict",
-        "--kube-version",
-        "1.33.0",
-        str(CHART),
-        "-f",
-        str(CHART / "examples" / f"{example}.yaml"),
-    ]
+    values = str(CHART / "examples" / f"{example}.yaml")
+    lint = [str(HELM), "lint", "--strict", "--kube-version", "1.33.0", str(CHART), "-f", values]
     api = ["--set", "checkCluster=false"]
     if example == "hospital":  # lint knows no --api-versions
         api += [

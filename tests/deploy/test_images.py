@@ -33,6 +33,7 @@ def test_images_run_as_nobody_from_hashed_locks() -> None:
         text = path.read_text()
         last = text[text.rindex("\nFROM") :]
         assert "USER 10001:10001" in last and "HEALTHCHECK" in last and "image.version" in last, path.name
+        assert text.count("UNCHECKED_HASH") == text.count("unchecked-hash") == 1, path.name
         installs = re.findall(r"pip install (?:[^&\n]|\\\n)*", text)
         assert installs and all("--require-hashes" in one or "--no-deps" in one for one in installs), path.name
         for source in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE):

@@ -120,3 +120,37 @@ def test_numbers_come_back_as_they_were() -> None:
         "born 03.02.1957, in 03/scan.dcm",
     ):
         assert guard.back(guard.hide(text))[0] == text
+
+
+RECKONING = """half = a / 2; a/2; n*(n+1)/2; 14/2; 9/3
+scaled = image/255
+share = total/100 if total else 10/5
+window = f"{low/100}"
+print(sum(found)/731, pct99, loss/1000, 2048/1024)
+"""
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_code_that_divides_comes_back_as_it_was_written(raw: bool) -> None:
+    guard = Guard(ONE, raw=raw)
+    shown = [guard.hide("\n".join(f"/data/CD {number}/{number}_x.png" for number in range(1, 1500)))]
+    guard.said(RECKONING, ())
+    assert guard.back(RECKONING) == (RECKONING, set())
+    real = "/data/CD 1031/1031_x.png"
+    there = next(line for line, number in zip(shown[0].splitlines(), range(1, 1500), strict=True) if number == 1031)
+    for way in ('open("%s")', "files: %s", "%s", 'f"{root}%s"', "a = '%s'\nb = 1/2"):
+        assert guard.back(way % there)[0] == way % real
+
+
+def test_our_small_words_are_nobody_s_after_a_report_was_hidden() -> None:
+    guard = Guard(ONE)
+    guard.hide("The tip of the beekeeper is in the wrong place for a ladder of this kind, and was left there.")
+    told = "Used 5 % of the run's budget, 60 epochs of 1.4 s"
+    assert guard.hide(told) == told and guard.hide(told, raw=False) == told
+
+
+def test_what_a_clinician_asks_for_is_read_as_it_was_asked() -> None:
+    asked = "I would like a tool that looks at a picture of the breast and tells whether it is benign, for Zebulon."
+    left = Guard(ONE, written=[asked]).hide(asked)
+    assert left.startswith("I would like a tool that looks at a picture of the breast and tells whether it is benign")
+    assert "Zebulon" not in left

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from services.agent import AgentService
 from services.command import cli
 from shared.agent.loop import run_agent
 from shared.agent.role import Role
-from shared.agent.service import AgentService
 from shared.bus import Bus
 from shared.contracts.base import Event
 from shared.contracts.transcript import Turn

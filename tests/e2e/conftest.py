@@ -66,6 +66,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with receiving() as spans:
         # In the environment, so that services that are started again in a test get it, too.
         told = {"M3_OTLP_ENDPOINT": spans.endpoint, "OTEL_METRIC_EXPORT_INTERVAL": "2000"}
+        # Read at each use, so that a test may enter endpoints of its own.
+        told["M3_MODELS_FILE"] = str(folder / "models.yaml")
+        (folder / "models.yaml").write_text("{}")
         os.environ.update(told)
         system = up(Settings(home=home), (data,))
         try:

@@ -17,7 +17,7 @@ from shared.agent.calls import set_keys
 from shared.contracts.base import Event
 from shared.contracts.events import decode_event
 from shared.contracts.runs import RunFinished
-from shared.contracts.tools import StartTraining
+from shared.contracts.starting import StartTraining
 from shared.contracts.transcript import Call, Turn, decode_entry
 from shared.embedded import processes
 from shared.embedded.home import Home

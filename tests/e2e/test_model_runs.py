@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 KEYS = ("sk-canary-one-7f3a", "sk-canary-two-91bc")
 KEPT = re.compile(b"sk-canary-(one|two)")
-SYSTEMS = {role.name: system_prompt(role) for role in (TASK_MANAGER, DATA_ENGINEER, MODULE_ARCHITECT, MODEL_TRAINER)}
+TEAM = (TASK_MANAGER, DATA_ENGINEER, MODULE_ARCHITECT, MODEL_TRAINER)
+SYSTEMS = {role.name: system_prompt(role, outside=True) for role in TEAM}
 
 
 def test_both_protocols_carry_a_whole_run(running: Running, main_job: Mapping[str, Any], tmp_path: Path) -> None:

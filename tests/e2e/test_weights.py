@@ -13,7 +13,7 @@ import torch
 from services.tool_runner.mounts import TEMPLATES
 from shared.agent.calls import set_keys
 from shared.contracts.events import decode_event
-from shared.contracts.tools import StartTraining
+from shared.contracts.starting import StartTraining
 from shared.contracts.training import JobFinished
 from shared.contracts.transcript import Turn, decode_entry
 from tests.cli.conftest import call

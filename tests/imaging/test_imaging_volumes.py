@@ -166,9 +166,27 @@ def test_channels_are_joined_on_the_first_ones_grid(tmp_path: Path) -> None:
     back = read([write_image(joined, tmp_path / "j")], axis4="channels")
     np.testing.assert_array_equal(channels_first(back), channels_first(joined))
     moved = affine.copy()
-    moved[0, 3] = 3
-    with pytest.raises(BadImage, match="channel T2 lies elsewhere"):
+    moved[0, 3] = 300
+    with pytest.raises(BadImage, match="channel T2 covers 0% of the image only"):
         stack([first, Image(first.array, moved)], ["T1", "T2"])
+
+
+def test_a_channel_on_another_grid_is_sampled_by_its_place_in_space() -> None:
+    """What both show is one function of space, linear, so that sampling has to give it exactly."""
+
+    def shown(shape: tuple[int, int, int], affine: np.ndarray) -> Image:
+        places = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), -1) @ affine[:3, :3].T + affine[:3, 3]
+        return Image((places @ (1.0, 2.0, 3.0) + 7)[..., None].astype(np.float32), affine)
+
+    fine = shown((16, 14, 9), np.diag([-1.0, -1.0, 2.0, 1.0]))
+    turn = np.array([[0.0, -2.2, 0.1, 5.0], [-1.7, 0.0, 0.0, 4.0], [0.0, 0.15, 2.5, -6.0], [0.0, 0.0, 0.0, 1.0]])
+    coarse = shown((16, 14, 13), turn)
+    joined = stack([fine, coarse], ["t2", "adc"])
+    assert joined.array.shape == (16, 14, 9, 2)
+    inner = joined.array[2:-2, 2:-2, 1:-1]
+    np.testing.assert_allclose(inner[..., 1], inner[..., 0], atol=1e-3)
+    with pytest.raises(BadImage, match=r"channel b has .* voxels where the image has"):
+        stack([Image(fine.array[..., 0, :], None), Image(coarse.array[:9, :, 0], None)], ["a", "b"])
 
 
 def test_values_that_are_no_numbers_are_refused_with_their_place(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from shared.agent.desk import Desk
 from shared.agent.role import Probe, Role, Submission
 from shared.bus import Bus
 from shared.contracts.runs import Infeasibility
-from shared.contracts.tools import ReadFiles, RunScript, StartTraining, ViewImage
+from shared.contracts.starting import StartTraining
+from shared.contracts.tools import ReadFiles, RunScript, ViewImage
 from tests.models.at_work import check, desk_for, said
 from tests.models.protocols import Anthropic, OpenAI, Protocol
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from services.agent import AgentService
 from shared.agent.role import Role
-from shared.agent.service import AgentService
 from shared.bus import Bus
 from shared.contracts.base import Event
 from shared.contracts.transcript import Turn

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shared.agent.desk import Desk
+from shared.agent.dialogue import SHOWN
 from shared.agent.loop import run_agent
 from shared.agent.prompt import opening
 from shared.agent.showing import fenced
@@ -15,7 +16,6 @@ from shared.contracts.training import JobFinished
 from shared.contracts.transcript import Observation
 from shared.errors import UserError
 from shared.models import make_core
-from shared.models.dialogue import SHOWN
 from tests.models.at_work import ANSWER, READ_A, READ_B, SUBMIT, Runner, core_for, endpoint_of, picture
 from tests.models.model_endpoints import Forgetful, serving
 from tests.models.protocols import OpenAI, Protocol, Reply

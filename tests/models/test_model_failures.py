@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from services.agent import AgentService
 from services.task_manager.keeper import keep
 from shared.agent.desk import Desk
 from shared.agent.loop import run_agent
 from shared.agent.role import Role
-from shared.agent.service import AgentService
 from shared.bus import Bus, consume
 from shared.bus.streams import LOG
 from shared.contracts.base import Event

@@ -2,9 +2,9 @@
 
 import pytest
 
+from services.agent import AgentService
 from services.task_manager.role import ROLE as TASK_MANAGER
 from shared.agent.role import Role
-from shared.agent.service import AgentService
 from shared.bus import Bus
 from shared.contracts.base import new_run_id
 from shared.contracts.runs import DataCard, RunRequested

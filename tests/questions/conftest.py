@@ -10,13 +10,13 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from services.agent import run_role
 from services.gateway.app import create_app
 from services.task_manager.keeper import run_keeper
 from shared.agent.asking import ask, ask_person
 from shared.agent.brief import Brief
 from shared.agent.calls import submit
 from shared.agent.role import Facts, Role, Submission
-from shared.agent.service import run_role
 from shared.bus import Bus
 from shared.contracts.base import AgentName, Event, Spent
 from shared.contracts.questions import Question

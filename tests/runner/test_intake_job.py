@@ -252,7 +252,7 @@ async def test_a_file_that_changes_while_it_is_read_makes_no_case(scene: Scene) 
 async def test_rules_that_find_nothing_or_are_none_end_the_job_with_the_words_for_it(scene: Scene) -> None:
     none = await scene.run(rules=RULES | {"images": [{"files": "none/{patient}_{label}.nii.gz"}]})
     refused = await scene.run(rules={"task": "diagnosis"})
-    assert refused.outcome == "failed" and "no rules" in refused.summary
+    assert refused.outcome == "failed" and "no set of rules: dimensions: Field required" in refused.summary
     assert none.outcome == "ok" and none.metrics["cases"] == 0 and scene.table(none).coverage.problems
 
 

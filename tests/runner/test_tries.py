@@ -14,18 +14,10 @@ from services.scorer.service import package_of_this_lock
 from services.tool_runner.mounts import TEMPLATES
 from shared.agent.calls import call, submit
 from shared.agent.loop import Accepted
+from shared.agent.showing import CLOSE, OPEN
 from shared.bus import Bus
-from shared.contracts.tools import (
-    CopyFiles,
-    EditFiles,
-    ReadFiles,
-    Repackage,
-    StartTraining,
-    Try,
-    TryConfigs,
-    ViewImage,
-    WriteFiles,
-)
+from shared.contracts.starting import Repackage, StartTraining, Try, TryConfigs
+from shared.contracts.tools import CopyFiles, EditFiles, ReadFiles, ViewImage, WriteFiles
 from shared.contracts.training import TRAIN, FinishedTraining, TrainingFinished
 from shared.contracts.transcript import Observation
 from shared.settings import Settings
@@ -85,10 +77,10 @@ def refused(seen: Observation | Accepted) -> str:
 
 
 def told(seen: Observation | Accepted) -> str:
-    """The table, as the core reads it."""
+    """The table, as the core reads it in its fence."""
     assert isinstance(seen, Observation) and seen.event, seen
     print(text := "\n".join(seen.notes))
-    return text
+    return text.removeprefix(f"{OPEN}\n").removesuffix(f"\n{CLOSE}")
 
 
 async def test_tries_run_beside_each_other_and_are_told_as_one_table(
@@ -123,7 +115,10 @@ async def test_tries_run_beside_each_other_and_are_told_as_one_table(
     assert lines[2].startswith("2. low: 0.050") and lines[2].endswith("training.learning_rate 0.001 -> 0.0005.")
     assert lines[3].startswith("3. broken: failed") and "there is no model" in lines[3] and "model.py" in lines[3]
     assert "plain tells:" in table and "Worst cases: s24 0.6" in table and "False parts: 24 in 12 of 12" in table
-    assert lines[-1].startswith("Left: ") and "of 400 s of training; 3 jobs so far" in lines[-1]
+    assert (
+        lines[-1].startswith("Left for tries and the training that is delivered: ")
+        and "of 400 s; 3 jobs so far" in lines[-1]
+    )
     files = await bench.turn(call(ReadFiles(paths=("config.yaml", "model.py"))))
     assert isinstance(files, Observation) and "# few" in files.results[0].summary, "the workspace is as it was"
 
@@ -197,6 +192,12 @@ async def test_a_training_in_the_workspace_tells_what_changed_and_draws_its_wors
         kept = await asyncio.to_thread(store.get_manifest, head)
         drawn = await asyncio.to_thread(store.get_bytes, kept.files["worst/1.png"].ref)
         (tmp_path / "drawn.png").write_bytes(drawn)
+        better = Try(name="seen", changes={"training.learning_rate": 0.005})
+        table = told(await bench.turn(call(TryConfigs(tries=(better,), seconds=60))))
+        assert "worst/seen/1.png is s24, worst/seen/2.png is s25" in table
+        viewed = await bench.turn(call(ViewImage(paths=("worst/seen/1.png", "s24"), overlays=("", "s24"))))
+        assert isinstance(viewed, Observation) and viewed.results[0].ok, viewed
+        assert "2 /data/s24/000.png" in viewed.results[0].summary and viewed.results[0].pictures
         pixels = np.asarray(Image.open(tmp_path / "drawn.png").convert("RGB")).astype(int)
         assert (pixels[..., 0] > pixels[..., 1] + 60).mean() > 0.05, "the answer is not filled"
     finally:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from services.tool_runner.runner import Runner
 from shared.bus import Bus
-from shared.contracts.tools import ToolCall
+from shared.contracts.tools import ProfileDataset, ToolCall
+from shared.service import Context
 from shared.settings import Settings
 from tests.processes import environment, start
 from tests.runner.jobs import ready_to_train, runner_folder
@@ -69,3 +71,9 @@ async def test_calls_stay_where_their_workspace_is(
     assert "call 11" in await call(12, "read_files", paths=["/workspace/notes.txt"])
     assert has_it() == [True, True]
     await caller.close()
+
+
+async def test_a_profile_is_of_no_run_and_waits_for_no_other_runner(bus: Bus, settings: Settings) -> None:
+    """It names its dataset where other calls name a run, of which nothing is known."""
+    asked = ToolCall(call_id="p1", run_id="a-dataset", role="task_manager", tool=ProfileDataset.tool, reply="")
+    assert await Runner(Context("tool_runner", settings, bus), "bwrap").at_home(asked)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from services.agent import AgentService
 from services.data_engineer.role import ROLE
 from services.task_manager.keeper import keep
 from services.tool_runner.archives import NoRoom, make_room, unpacked
 from services.tool_runner.mounts import Mounts
 from services.tool_runner.runner import Runner
-from shared.agent.service import AgentService
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
 from shared.contracts.runs import TaskPlanned

@@ -54,8 +54,9 @@ class Bench:
         run_id = new_run_id()
         _, planned = begun(run_id)
         asked = RunRequested.make(
-            run_id=run_id, sender="gateway", cause=None, requirement="x", budget=Budget(train_seconds=TRAIN_SECONDS)
-        )
+            run_id=run_id, sender="gateway", cause=None, requirement="x", core="scripted:test",
+            budget=Budget(train_seconds=TRAIN_SECONDS),
+        )  # fmt: skip
         found = prepared(run_id, planned)
         lock = locked(run_id, found, view=kept, facts=facts)
         module = AssembledModule(template="diagnosis", model="m", loss="l", input_shape=(1, 32, 32))

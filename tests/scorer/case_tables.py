@@ -16,6 +16,7 @@ from shared.dataset.rules.reasons import lossless
 from shared.imaging.image import Image
 from shared.looks import RECORD
 
+GIVEN = ["train"] * 12 + ["val"] * 4 + ["test"] * 4
 SEED, OTHER = "5eed" * 8, "0dd5" * 8
 NIFTI = "application/x-nifti"
 
@@ -97,3 +98,11 @@ def sealed_of(
 def looks(pictures: Sequence[np.ndarray], affine: np.ndarray | None = None) -> np.ndarray:
     """Records of arrays: of pictures (H, W), of volumes with an affine (X, Y, Z)."""
     return np.frombuffer(b"".join(record_of([Image(array[..., None], affine)]) for array in pictures), RECORD)
+
+
+def changed(cases: list[CaseRecord], number: int, **changes: object) -> list[CaseRecord]:
+    return [*cases[:number], cases[number].model_copy(update=changes), *cases[number + 1 :]]
+
+
+def split_as(cases: list[CaseRecord], given: list[str | None]) -> list[CaseRecord]:
+    return [one.model_copy(update={"split": side}) for one, side in zip(cases, given, strict=True)]

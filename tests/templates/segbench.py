@@ -191,9 +191,7 @@ def overlays(mask: Any, image: np.ndarray, grid: np.ndarray, levels: dict[int, i
         assert overlap > 0.7, (value, overlap)
 
 
-def killed_anywhere(
-    bench: SegBench, folder: Path, rounds: int, epoch_of: Callable[[Path], float], fault: Any = None
-) -> Path:
+def killed_anywhere(bench: SegBench, folder: Path, rounds: int, epoch_of: Callable[[Path], float]) -> Path:
     """Start and kill -9, at first soon after a checkpoint appeared, then at any moment from the beginning on. Each
     goes on where the one before had come to, but for an epoch. -> the newest intact checkpoint."""
     chance, newest = random.Random(0), None
@@ -208,7 +206,7 @@ def killed_anywhere(
         if newest is not None:
             assert "starts from the beginning" not in process.out
             assert "goes on from" not in process.out or f"goes on from {newest.name}\n" in process.out
-        newest = pick_checkpoint(folder, fault)[0]
+        newest = pick_checkpoint(folder)[0]
         assert newest is not None
         made = max((line["epoch"] for line in read_progress(bench.workspace / "progress.jsonl")), default=0)
         assert epoch_of(newest) >= made - 1, f"{newest.name} after epoch {made}"

@@ -41,7 +41,7 @@ def averaged(folder: Path, stop: int, resume: Path | None = None) -> tuple[dict[
     average = saved.averaged(model)
     trainer = callbacks.AveragingTrainer(
         model=model,
-        args=callbacks.arguments(Training(epochs=3, batch_size=4), torch.device("cpu"), folder, eval_strategy="no"),
+        args=callbacks.arguments(Training(epochs=3, batch_size=4), torch.device("cpu"), folder),
         train_dataset=items,
         callbacks=[StopAfter(stop)],
         augmented=lambda batch: batch,

@@ -17,7 +17,6 @@ from shared.contracts.training import JobProgress
 from shared.imaging import case as images
 from shared.imaging.volume import channels_first, spacing_dhw
 from shared.training.exported.package_cli import damage
-from shared.training.saved import fault
 from tests.templates.forked import wait_for
 from tests.templates.segbench import (
     ORIENTATIONS,
@@ -106,7 +105,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Scans:
     """Killed several times, with a torn checkpoint after it as a power cut might leave it, then finished."""
     bench = Scans(tmp_path_factory.mktemp("nnunet"))
     bench.configure(epochs=1000)
-    newest = killed_anywhere(bench, bench.saved, 3, epoch_of, fault)
+    newest = killed_anywhere(bench, bench.saved, 3, epoch_of)
     torn_after(newest, "state.pt")
     bench.configure(epochs=epoch_of(newest) + 1)
     done = bench.train()

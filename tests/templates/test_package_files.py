@@ -2,6 +2,7 @@
 
 import pytest
 
+from shared.training.exported import package_cli
 from shared.training.imports import needed
 from shared.training.package import described, write_package
 from tests.templates.test_training_library import FACTS
@@ -73,3 +74,25 @@ def test_a_network_is_told_by_the_object_itself():
 
     assert described(Network()) == "Network(body: Scaled(scaled))"
     assert described(nn.functional.cross_entropy) == "cross_entropy" and described(None) == ""
+
+
+def test_a_folder_of_channels_has_to_name_them_in_their_order(tmp_path):
+    channels = ("T2", "FLAIR", "T1 post")
+
+    def case(*names):
+        folder = tmp_path / f"case{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        for name in names:
+            (folder / name).touch()
+        return folder
+
+    package_cli.named(case("1_T2.nii.gz", "2_flair.nii.gz", "3_T1_post.nii.gz", ".DS_Store"), channels)
+    package_cli.named(case("image.nii.gz"), channels)  # one file holds them all, as where cases are scored
+    package_cli.named(case("one.nii.gz", "other.nii.gz"), ())  # of one channel, and of views, any name will do
+    for names in (
+        ("flair.nii.gz", "t1_post.nii.gz", "t2.nii.gz"),
+        ("1_T2.nii.gz", "2_FLAIR.nii.gz", "3_T1.nii.gz"),
+        ("a.nii.gz", "b.nii.gz", "c.nii.gz"),
+    ):
+        with pytest.raises(ValueError, match=r"the channels are T2, FLAIR, T1 post: .* 1_T2, 2_FLAIR, 3_T1 post"):
+            package_cli.named(case(*names), channels)

@@ -21,7 +21,7 @@ REPORTS = (
 @pytest.fixture(scope="module")
 def template():
     """The template's modules by name."""
-    return vars(modules("report_generation", "config", "data", "metrics", "words"))
+    return vars(modules("report_generation", "config", "data", "metrics", "telling", "words"))
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +140,35 @@ def test_probe_names_wrong_labels_and_predictions(probe):
     facts = {"errors": []}
     probe.judge([{"input": "a", "report": "x"}, {"input": "b", "report": "x  "}], [("a", "b")], facts)
     assert facts["output_follows_image"] is False and "does not use the image" in facts["errors"][0]
+
+
+def _said(template, cases):
+    """What `cases` reports a finding or none, and each also something of their own, are learned to."""
+    normal, ill = "The lungs are clear. No effusion.", "The left lung is collapsed. Large effusion."
+    rows = [
+        {
+            "target": f"Our patient Quackenbush {number} came. {ill if number % 4 == 0 else normal} Thank you.",
+            "patient": str(number),
+        }
+        for number in range(cases)
+    ]
+    words = template["words"].learn([row["target"] for row in rows], 1000)
+    return words, template["telling"].learn(rows, words, 64)
+
+
+def test_a_report_is_made_of_sentences_that_patients_share_and_suits_what_is_likely(template, tmp_path):
+    words, telling = _said(template, 40)
+    (tmp_path / "telling.json").write_text(telling.text)
+    telling = template["telling"].load(tmp_path / "telling.json")
+    assert "Quackenbush" not in telling.text and len(telling.facts("", words)) == len(telling)
+    # Without any evidence, what most reports are like; with evidence, what it speaks for.
+    assert telling.report(telling.share) == "The lungs are clear. No effusion. Thank you."
+    ill = telling.facts("The left lung is collapsed. Large effusion. Thank you.", words)
+    nearly = [0.7 * share + 0.3 * one for share, one in zip(telling.share, ill, strict=True)]
+    assert telling.report(nearly) == "The left lung is collapsed. Large effusion. Thank you."
+
+
+def test_without_shared_sentences_the_decoder_writes(template):
+    words, telling = _said(template, 2)
+    assert not telling.sentences
+    assert len(telling.facts("No effusion.", words)) == len(telling) == len(telling.words)

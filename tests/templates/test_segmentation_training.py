@@ -13,7 +13,7 @@ from PIL import Image
 
 from shared.contracts.training import JobProgress
 from shared.training.exported.package_cli import damage
-from shared.training.saved import fault, load
+from shared.training.saved import load
 from tests.templates.forked import wait_for
 from tests.templates.segbench import killed_anywhere, torn_after
 
@@ -102,7 +102,7 @@ def test_training_killed_anywhere_goes_on_and_segments_2d_channels(organs, tmp_p
     wanted = {"epochs": 4000, "patience": 0, "save_seconds": 0}
     network = {"model": {"width": 8, "levels": 3}}
     organs.settings(**network, training=wanted | {"train_seconds": None})
-    newest = killed_anywhere(organs, organs.workspace / "checkpoints", 3, epoch_of, fault)
+    newest = killed_anywhere(organs, organs.workspace / "checkpoints", 3, epoch_of)
     torn = torn_after(newest, "state.pt")
     # Time is no part of what makes it another training: it ends after a step.
     organs.settings(**network, training=wanted | {"train_seconds": 1})

@@ -1,5 +1,6 @@
 """The tiers before a training: what each refuses, what it leaves behind, and that the training does not notice them."""
 
+import contextlib
 import json
 import math
 import random
@@ -68,7 +69,8 @@ class Data(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
 def climbed(model: nn.Module, folder: Path, seconds: float = math.inf, **more: Any) -> tuple[Climbed, dict[str, Any]]:
     given = {"data": Data(10), "wanted": Training()} | more
     device = torch.device("cpu")
-    found = climb(model, **given, device=device, smaller="the input", seconds=seconds, evidence=folder / "tiers.json")
+    with contextlib.chdir(folder):
+        found = climb(model, **given, device=device, smaller="the input", seconds=seconds)
     return found, told(folder)
 
 

@@ -15,9 +15,10 @@ from transformers import TrainerControl, TrainerState
 from shared.training import callbacks, checkpoints, saved, told
 from shared.training.budget import TimeBudget
 from shared.training.checks import label_problems, split_problems
+from shared.training.configfile import Source
 from shared.training.exported.package_cli import damage
 from shared.training.package import PackageFacts, write_package, write_results
-from shared.training.progress import ProgressFile
+from shared.training.progress import tell_progress
 from tests.templates.conftest import modules
 from tests.templates.segbench import read_progress
 
@@ -135,13 +136,14 @@ def test_the_rate_warms_up_and_falls(template):
     assert rate(0.05) < rate(0.1) > rate(0.5) > rate(0.9)
 
 
-def test_a_torn_progress_line_costs_only_itself(tmp_path):
+def test_a_torn_progress_line_costs_only_itself(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "progress.jsonl"
     path.write_text('{"epoch": 1}\n{"epo')
-    ProgressFile(path).write(epoch=2, loss=float("nan"))
+    tell_progress(epoch=2, loss=float("nan"))
     assert read_progress(path) == [{"epoch": 1}, {"epoch": 2}]
     with pytest.raises(ValueError, match="no field epohc"):
-        ProgressFile(path).write(epohc=3)
+        tell_progress(epohc=3)
 
 
 def test_metrics_hold_no_nan_and_name_their_metric(tmp_path, monkeypatch):
@@ -193,7 +195,7 @@ def test_checks_name_what_is_wrong():
         {"sample_id": "1", "patient": "p", "split": "train", "label": "a"},
         {"sample_id": "2", "patient": "p", "split": "test", "label": "b"},
     ]
-    texts = [f"{problem.where}: {problem.text}" for problem in split_problems(rows, "index")]
+    texts = [f"{problem.where}: {problem.text}" for problem in split_problems(rows, Source(index="index"))]
     assert any("no row with split val" in text for text in texts)
     assert any("test samples are not for training" in text for text in texts)
     assert any(text.startswith("patient p: stands on both sides") for text in texts)

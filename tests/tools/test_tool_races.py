@@ -54,6 +54,11 @@ def filled(value: Any, number: int) -> Any:
     return value.replace("{}", str(number)) if isinstance(value, str) else value
 
 
+def replaced(path: Path, other: Path) -> bool:
+    """A file that is put in place of the link itself takes it away, which is as good as a refusal."""
+    return not any(one.is_symlink() or not one.is_file() for one in (path, other))
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("swap", SWAPS)
 async def test_a_file_that_is_swapped_never_leads_out(bench, tool: str, swap: str) -> None:
@@ -64,19 +69,20 @@ async def test_a_file_that_is_swapped_never_leads_out(bench, tool: str, swap: st
     arguments = arguments if tool != "edit" else arguments | {"new": "harmless indeed"}
     seen: dict[bool, int] = {True: 0, False: 0}
     with swapping(path, other):
-        for number in range(ROUNDS):
+        # A busy machine may let the swapping thread wait, so that there are more rounds until it was met.
+        for number in range(10 * ROUNDS):
             done = await bench(name, **filled(arguments, number))
             assert "the secret" not in done.model_dump_json()
             seen[done.ok] += 1
-            if number >= 40 and min(seen.values()) > 1:
+            if (number >= 40 and min(seen.values()) > 1) or (
+                number >= ROUNDS and (seen[False] or replaced(path, other))
+            ):
                 break
     assert (bench.outside / "secret.txt").read_text() == "the secret\n"
     assert [one.name for one in bench.outside.iterdir()] == ["secret.txt"]
     left = [one for one in bench.workspace.rglob("*") if one.is_file() and not one.is_symlink()]
     assert not any("the secret" in one.read_text() for one in left)
-    # A file that is put in place of the link itself takes it away, which is as good.
-    replaced = not any(one.is_symlink() or not one.is_file() for one in (path, other))
-    assert seen[False] or replaced, "the swap was never met"
+    assert seen[False] or replaced(path, other), "the swap was never met"
 
 
 async def test_a_listing_of_what_is_swapped_tells_nothing_of_outside(bench) -> None:

@@ -78,11 +78,11 @@ def classes_of(case: CaseRecord, values: Mapping[str, int]) -> tuple[str, ...]:
 def measured(cases: Sequence[CaseRecord], values: Mapping[str, int]) -> dict[str, JsonValue]:
     """Of the training cases: `cases`; `shape` and `spacing` (lowest, median and highest along each axis); `channels`
     and `views` -> cases; `hu`, the share in Hounsfield units; `percentiles` (medians over cases of 0.5, 50 and 99.5 %),
-    of `all` and by class."""
+    of `all` and by class; of a structure those of the voxels inside of it."""
     by_class: defaultdict[str, list[JsonValue]] = defaultdict(list)
     for case in cases:
         for name in ("all", *classes_of(case, values)):
-            by_class[name].append(case.facts.get("percentiles"))
+            by_class[name].append(_percentiles(case, values.get(name)))
     shown = sorted(by_class, key=lambda name: (name != "all", -len(by_class[name]), name))[: BY_CLASS + 1]
     channels = Counter(str(case.facts["channels"]) for case in cases if "channels" in case.facts)
     return {
@@ -94,6 +94,14 @@ def measured(cases: Sequence[CaseRecord], values: Mapping[str, int]) -> dict[str
         "hu": float(np.mean([case.facts.get("hu") is True for case in cases])) if cases else 0.0,
         "percentiles": {name: _medians(by_class[name]) for name in shown},
     }
+
+
+def _percentiles(case: CaseRecord, structure: int | None) -> JsonValue:
+    """Of the whole image, or of what lies inside a structure."""
+    if structure is None:
+        return case.facts.get("percentiles")
+    inside = case.facts.get("percentiles_inside")
+    return inside.get(str(structure)) if isinstance(inside, dict) else None
 
 
 def greys(train: Sequence[CaseRecord], val: Sequence[CaseRecord]) -> dict[str, JsonValue]:

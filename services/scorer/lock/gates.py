@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from services.scorer.lock.facts import labels_of
 from services.scorer.texts.tokens import words
 from shared.contracts.base import SEGMENTATIONS
-from shared.contracts.cases import CaseRecord
+from shared.contracts.cases import CaseRecord, unfit
 from shared.contracts.data import DatasetFacts
 from shared.contracts.rules import Split
 from shared.contracts.scoring import Gate
@@ -20,8 +20,6 @@ SHOWN = 5
 """Offenders named in a gate's sentence."""
 MAX_VALUE = 2**31 - 1
 """Of a label in a mask."""
-NAMES, NAME, NAMES_IN_ALL = 1000, 100, 20_000
-"""Most names of classes or structures, and characters of one and of all: names travel to later roles."""
 
 _PATH = re.compile(r"\s*(?:\S+[/\\]\S*|\S+\.[A-Za-z]\w{0,4})\s*")
 
@@ -52,15 +50,11 @@ def complete(
 
 
 def names_bounded(facts: DatasetFacts) -> Gate:
-    """Names could carry anything; a vocabulary of classes is short."""
-    names = facts.label_names
-    long = [name for name in names if len(name) > NAME or not name.isprintable()]
-    in_all = sum(map(len, names))
+    why = unfit(facts.label_names)
     return Gate(
         name="names_bounded",
-        passed=len(names) <= NAMES and in_all <= NAMES_IN_ALL and not long,
-        evidence=f"{len(names)} names of classes or structures with {in_all} characters, {len(long)} of them not "
-        f"printable or longer than {NAME}; at most {NAMES} and {NAMES_IN_ALL}: is this the right column?",
+        passed=not why,
+        evidence=why or f"{len(facts.label_names)} names of classes or structures, each of them short",
     )
 
 

@@ -90,6 +90,7 @@ def seal(table: CaseTable, copies: Copies, seed: str, last: SealedSplit | None =
         case.key: one if side != "test" else "[sealed]" for case, one, side in zip(cases, ids, sides, strict=True)
     }
     pairs = tuple((check, called[one], called[other]) for check, one, other in leakage.pairs)
+    merged += _example(cases, copies, called)
     notes = (*leakage.notes, *merged, *_largest(groups), left_out(table, rows, bound).evidence)
     return Lock(
         sealed=SealedSplit(
@@ -165,6 +166,13 @@ def _groups(
         )
     pairs = f"{len(exact)} exact copies and {len(copies.near)} pairs of near-duplicates"
     return groups, (*said, f"{people - left} patients count as one with another, whose images are the same ({pairs}).")
+
+
+def _example(cases: Sequence[CaseRecord], copies: Copies, called: Mapping[str, str]) -> tuple[str, ...]:
+    """A pair that a person can look at: without it nobody knows whether patients were joined rightly."""
+    pairs = [(called[cases[one].key], called[cases[other].key]) for one, other in copies.near]
+    shown = next((pair for pair in pairs if "[sealed]" not in pair), None)
+    return (f"Near-duplicates are, for example, {shown[0]} and {shown[1]}.",) if shown else ()
 
 
 def _largest(groups: Ints) -> tuple[str, ...]:

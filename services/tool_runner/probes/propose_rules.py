@@ -16,12 +16,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from resolve_rules import in_words
 
 from shared.contracts.tools import ProposeRules
+from shared.dataset.profile import damaged
 from shared.dataset.propose import explain, propose
+from shared.dataset.survey.survey import survey
 
 
 def main() -> dict[str, Any]:
     asked = ProposeRules.model_validate_json(sys.argv[1])
     root = Path(os.environ["M3_DATA"])
+    seen = survey(root)
     found = propose(
         root,
         asked.task,
@@ -30,11 +33,14 @@ def main() -> dict[str, Any]:
         target=asked.target,
         answers=asked.answers,
         limit=asked.limit,
+        seen=seen,
     )
+    faults = {look.file: look.fault for look in seen.looker.known.values() if look.fault}
+    unread = damaged.in_words(seen.listing, set(seen.listing.images), faults)
     if not found:
-        why = explain(root, asked.task)
+        why = explain(root, asked.task, seen)
         return {
-            "summary": f"No rules explain these files for {asked.task}. {why}",
+            "summary": f"No rules explain these files for {asked.task}. {why} {unread}".rstrip(),
             "data": {"proposals": [], "why": why},
         }
     parts = []
@@ -43,7 +49,7 @@ def main() -> dict[str, Any]:
         alternative = f" (a choice of {one.key}: {one.choice})" if one.key else ""
         parts.append(f"## {number}. {one.says}{alternative}\n{text}{in_words(one.coverage)}")
     return {
-        "summary": "\n\n".join(parts),
+        "summary": "\n\n".join([*filter(None, [unread]), *parts]),
         "data": {"proposals": [one.model_dump(mode="json") for one in found]},
     }
 

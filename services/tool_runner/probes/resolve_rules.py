@@ -12,11 +12,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import ValidationError
-
 from shared.contracts.cases import Coverage
 from shared.contracts.rules import Rules
+from shared.dataset.files.listing import list_files
+from shared.dataset.profile import damaged
+from shared.dataset.rules.coverage import files_of
+from shared.dataset.rules.reading import read_rules
 from shared.dataset.rules.resolve import RulesError, resolve
 
 SHOWN = 12
@@ -25,16 +26,9 @@ SHOWN = 12
 def load(path: Path) -> Rules:
     """Raises RulesError in words that a core can act on."""
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return read_rules(path.read_bytes(), path.name)
     except OSError as error:
         raise RulesError(f"{path.name} cannot be read ({error.strerror}); write it into the workspace first") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RulesError(f"{path.name} is no YAML: {' '.join(str(error).split())[:300]}") from None
-    try:
-        return Rules.model_validate(found)
-    except ValidationError as error:
-        lines = [f"{'.'.join(map(str, item['loc'])) or 'rules'}: {item['msg']}" for item in error.errors()[:8]]
-        raise RulesError(f"{path.name} is no set of rules: " + "; ".join(lines)) from None
 
 
 def in_words(coverage: Coverage) -> str:
@@ -65,12 +59,18 @@ def main() -> dict[str, Any]:
     workspace = Path(os.environ.get("M3_WORKSPACE") or Path.cwd())
     try:
         rules = load(workspace / name)
-        coverage = resolve(rules, Path(os.environ["M3_DATA"]), workspace=workspace).coverage
+        listing = list_files(os.environ["M3_DATA"])
+        done = resolve(rules, listing.root, listing, workspace)
     except RulesError as error:
         return {"errors": [str(error)]} if facts else {"summary": str(error), "data": {}, "failed": True}
+    coverage = done.coverage
     if facts:
         return {"errors": [], "coverage": coverage.model_dump(mode="json"), "listed": rules.listed}
-    return {"summary": in_words(coverage), "data": {"coverage": coverage.model_dump(mode="json")}}
+    unread = damaged.in_words(listing, files_of(done.cases))
+    return {
+        "summary": "\n".join(filter(None, [unread, in_words(coverage)])),
+        "data": {"coverage": coverage.model_dump(mode="json")},
+    }
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ from services.tool_runner.tools.previewing import preview_dirs, preview_files, p
 from services.tool_runner.tools.reading import list_files, read_files
 from services.tool_runner.tools.script import run_script
 from services.tool_runner.tools.text import clip, sendable
-from shared.contracts.tools import MAX_RESULT_CHARS, STARTERS, TOOLS, ToolArgs, ToolResult
+from shared.contracts.base import ToolArgs
+from shared.contracts.starting import STARTERS
+from shared.contracts.tools import MAX_RESULT_CHARS, TOOLS, ToolResult
 from shared.errors import ToolBroken, ToolRefused
 
 _MAX_DATA = 180_000

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from services.tool_runner.paths import Place, kind_of, open_file
 from services.tool_runner.tools.context import Answer, Context, Executed
+from services.tool_runner.tools.naming import named
 from services.tool_runner.tools.staging import Staging
 from services.tool_runner.tools.text import clip, tidy_output
 from shared.contracts.tools import (
@@ -77,19 +78,21 @@ async def preview_files(args: PreviewFiles, context: Context) -> Answer:
 
 
 async def view_image(args: ViewImage, context: Context) -> Answer:
-    for name, given in (("overlays", args.overlays), ("captions", args.captions)):
-        if given and len(given) != len(args.paths):
-            raise ToolRefused(f"{len(args.paths)} paths have {len(given)} {name}. Give one for each, or none.")
+    paths, missing = await asyncio.to_thread(named, context.roots, args.paths)
+    masks, more = await asyncio.to_thread(named, context.roots, args.overlays, True)
+    for name, given in (("overlays", masks), ("captions", args.captions)):
+        if given and len(given) != len(paths):
+            raise ToolRefused(f"{len(paths)} paths have {len(given)} {name}. Give one for each, or none.")
     wanted: list[dict[str, str]] = []
-    missing: list[str] = []
+    missing += more
     # Names of raw data are never drawn: what may leave for an endpoint is decided by words, which pixels hide. Only the
     # Data Engineer, who sees raw data, has no templates.
-    named = context.roots.templates is not None
-    overlays, captions = args.overlays or [""] * len(args.paths), args.captions or [""] * len(args.paths)
-    for path, overlay, caption in zip(args.paths, overlays, captions, strict=True):
+    written_below = context.roots.templates is not None
+    overlays, captions = masks or [""] * len(paths), args.captions or [""] * len(paths)
+    for path, overlay, caption in zip(paths, overlays, captions, strict=True):
         try:
             found = [await asyncio.to_thread(_existing, context, one) if one else "" for one in (path, overlay)]
-            written = (caption or found[0].rpartition("/")[2]) if named else ""
+            written = (caption or found[0].rpartition("/")[2]) if written_below else ""
             wanted.append({"path": found[0], "overlay": found[1], "caption": caption, "written": written})
         except ToolRefused as refused:
             missing.append(str(refused))

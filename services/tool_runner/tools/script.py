@@ -96,7 +96,7 @@ def _answer(done: Executed, asked: float, saved: str | None, roots: Roots) -> An
         ended += " (command not found: nothing can be installed here, so do without it)"
     elif done.exit_code is not None and done.exit_code > 128:
         ended += f" (ended by signal {done.exit_code - 128})"
-    head = f"{ended} after {done.seconds:.1f} s, isolation {done.isolation}."
+    head = f"{ended} after {done.seconds:.1f} s."
     if done.outcome in _HINTS:
         head += " " + _HINTS[done.outcome].format(asked=asked, peak=done.peak_memory_mb)
     if saved is not None:

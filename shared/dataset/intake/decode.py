@@ -1,6 +1,6 @@
 """One case: its files decoded, checked, measured and written in canonical form."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +24,8 @@ SHARES = (0.5, 50.0, 99.5)
 """Percentiles that are measured."""
 _SAMPLE = 1 << 18
 """Values that percentiles are taken of, evenly spread over an image."""
+_MEASURED = 20
+"""Structures of a mask whose values are measured."""
 _LONGEST = 400
 MOST_VALUES = 1000
 """Of one mask: more are no structures but numbers of single objects."""
@@ -65,6 +67,7 @@ def _take(n: int, spec: CaseSpec, root: Path, order: Order, folder: Path) -> tup
         if len(counts) > MOST_VALUES:
             raise LeftOut(f"has a mask of {len(counts)} different values; say in `values` which structures they are")
         facts["label_voxels"] = {str(value): count for value, count in counts.items()}
+        facts["percentiles_inside"] = _inside(stored[0].array, labels, counts)
     names = tuple(path.name for path in written)
     taken = Taken(n=n, images=names, mask=mask, values=tuple(counts), facts=facts, wrapping=around)
     return taken, record_of(views)
@@ -141,6 +144,21 @@ def _counts(labels: Array) -> dict[int, int]:
         return {int(value): int(counts[value]) for value in np.flatnonzero(counts) if value}
     values, times = np.unique(labels, return_counts=True)
     return {int(value): int(count) for value, count in zip(values, times, strict=True) if value}
+
+
+def _inside(array: Array, labels: Array, counts: Mapping[int, int]) -> dict[str, JsonValue]:
+    """Value of a structure -> percentiles of the image inside of it."""
+    found: dict[int, list[Array]] = {value: [] for value in list(counts)[:_MEASURED]}
+    for plane, marked in zip(array, labels, strict=True):  # a slab at a time: places of a whole volume are large
+        at = np.flatnonzero(marked)
+        values, greys = marked.ravel()[at], plane.reshape(-1, plane.shape[-1])
+        for value in np.intersect1d(values, list(found)):
+            inside = at[values == value]
+            found[int(value)].append(greys[inside[:: counts[int(value)] // _SAMPLE | 1]].ravel())
+    return {
+        str(value): [round(float(one), 6) for one in np.percentile(np.concatenate(some), SHARES)]
+        for value, some in found.items()
+    }
 
 
 def _unnamed(text: str, spec: CaseSpec, root: Path) -> str:

@@ -1,9 +1,7 @@
 """Files that are damaged, empty, copies, or of formats that are not read."""
 
-import gzip
 import hashlib
 import os
-import struct
 from array import array
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.dataset.files.packed import Picked
+from shared.dataset.profile.damaged import MOST_ENDS, is_cut
 from shared.dataset.profile.findings import DOUBTFUL, NOTE, UNUSABLE, Findings
 from shared.dataset.survey.naming import evenly
 from shared.imaging.formats import BY_SUFFIX, sniffed
@@ -21,7 +20,6 @@ from shared.imaging.formats import BY_SUFFIX, sniffed
 if TYPE_CHECKING:
     from shared.dataset.survey.survey import Survey
 
-MOST_ENDS = 3000
 MOST_COPIES = 5000
 _MOST_BYTES = 1 << 30
 _ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".xz", ".gz")
@@ -85,7 +83,7 @@ def _ends(seen: "Survey", places: Sequence[int], found: Findings) -> None:
         if seen.looker.left <= 0:
             break
         try:
-            if _is_cut(seen.root / file, file.lower(), seen.listing.sizes[at]):
+            if is_cut(seen.root / file, file.lower(), seen.listing.sizes[at]):
                 cut.append(file)
             elif (content := _other_content(seen.root / file)) is not None:
                 other.append(f"{file} (holds {content})")
@@ -100,57 +98,6 @@ def _ends(seen: "Survey", places: Sequence[int], found: Findings) -> None:
     found.add(
         DOUBTFUL, other, f"{of}have content of another format than their name says", "give them their right ending"
     )
-
-
-def _is_cut(path: Path, name: str, size: int) -> bool:
-    if name.endswith((".png", ".jpg", ".jpeg")):
-        with path.open("rb") as stream:
-            start = stream.read(8)
-            stream.seek(max(0, size - 4096))
-            end = stream.read(4096)
-        if start.startswith(b"\x89PNG"):
-            return b"IEND" not in end
-        return start.startswith(b"\xff\xd8\xff") and b"\xff\xd9" not in end
-    if name.endswith((".nii.gz", ".nii")):
-        return _nifti_is_cut(path, name, size)
-    return False
-
-
-def _nifti_is_cut(path: Path, name: str, size: int) -> bool:
-    """Whether fewer bytes are there than the header asks for; of a gzip by the length in its last four bytes."""
-    try:
-        with gzip.open(path) if name.endswith(".gz") else path.open("rb") as stream:
-            head = stream.read(348)
-    except (EOFError, OSError):
-        return True
-    if len(head) < 348:
-        return True
-    order = "<" if struct.unpack_from("<i", head, 0)[0] in (348, 540) else ">"
-    if struct.unpack_from(order + "i", head, 0)[0] != 348:
-        return False
-    dims = struct.unpack_from(order + "8h", head, 40)
-    bits = struct.unpack_from(order + "h", head, 72)[0]
-    if not 1 <= dims[0] <= 7:
-        return False
-    asked = int(struct.unpack_from(order + "f", head, 108)[0])
-    asked += int(np.prod([max(1, float(edge)) for edge in dims[1 : dims[0] + 1]])) * bits // 8
-    if name.endswith(".gz"):
-        with path.open("rb") as stream:
-            stream.seek(-4, os.SEEK_END)
-            whole = bool(struct.unpack("<I", stream.read(4))[0] == asked % (1 << 32))
-        return not whole and not _members(path)
-    return bool(size < asked)
-
-
-def _members(path: Path) -> bool:
-    """Whether a gzip of several parts is whole, whose last length is not that of all."""
-    try:
-        with gzip.open(path) as stream:
-            while stream.read(1 << 20):
-                pass
-    except (EOFError, OSError, ValueError):
-        return False
-    return True
 
 
 def _other_content(path: Path) -> str | None:

@@ -3,12 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from shared.dataset.survey.survey import Survey
-
-MOST = 40
 _LONGEST = 200
 UNUSABLE, DOUBTFUL, NOTE = 0, 1, 2
 """Ranks: nothing can be made of these; they can be used by someone who knows; worth knowing."""
@@ -50,21 +45,3 @@ def _numbered(what: str, count: int) -> str:
                          ("name", "names"), ("stand", "stands")):  # fmt: skip
         what = re.sub(rf"\b{several}\b", one, what, count=1)
     return what
-
-
-def findings(seen: "Survey") -> tuple[list[str], list[str]]:
-    """Warnings, and what was not checked."""
-    from shared.dataset.profile.check_files import check_faults, check_files
-    from shared.dataset.profile.check_images import check_images
-    from shared.dataset.profile.check_masks import check_masks
-    from shared.dataset.profile.check_tables import check_tables
-
-    found = Findings()
-    # Checks read files, too: what the survey left of the time, but enough to find what is wrong everywhere.
-    seen.looker.extend(seen.looker.seconds / 4)
-    for check in (check_files, check_images, check_masks, check_tables, check_faults):
-        check(seen, found)
-    ordered = sorted(found.found)
-    if len(ordered) > MOST:
-        found.skipped.append(f"{len(ordered) - MOST} more warnings are not listed")
-    return [text for _, _, text in ordered[:MOST]], found.skipped

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from shared.contracts.profile import Candidate, Column, FileGroup, Profile, TableFacts
 from shared.dataset.files.held import SUFFIXES, in_brief
 from shared.dataset.files.listing import Changing, list_files
-from shared.dataset.profile.findings import findings
+from shared.dataset.profile.checks import findings
 from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.evidence import LIKELY, Evidence
 from shared.dataset.survey.family import Family

@@ -2,17 +2,18 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner
+from shared.dataset.propose.legend import Legend, named_values
 from shared.dataset.propose.values import Look, befores, cell_of, segment_of, share
 from shared.dataset.survey.evidence import Evidence
 from shared.dataset.survey.pieces import braces
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import acquired, label_likeness, words
+from shared.dataset.survey.words import acquired, label_likeness, meant, overlap, words
 
 MOST_CLASSES = 60
 """Values beyond which a source tells no classes."""
@@ -49,6 +50,16 @@ class Option:
         if self.inner:
             return "|" if any("|" in (value or "") for value in self.values) else None
         return self.evidence.separator if self.evidence else None
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Each class with how often it occurs."""
+        mark = self.separator
+        found: Counter[str] = Counter()
+        for value in self.values:
+            if value:
+                found.update({part.strip() for part in value.split(mark)} if mark else (value,))
+        return found
 
 
 def classes_in_names(draft: Draft, look: Look, target: str = "") -> list[Option]:
@@ -107,6 +118,22 @@ def told_by_a_column(option: Option, survey: Survey, look: Look) -> Option:
             if len(pairs) >= 0.5 * len(mine) and sum(pairs) >= 0.8 * len(pairs):
                 return replace(option, likely=0.35 * label_likeness(column.name) + 0.1)
     return option
+
+
+def without_places(
+    options: Sequence[Option], only: Sequence[str], target: str, hints: Mapping[str, str], legends: Sequence[Legend]
+) -> list[Option]:
+    """Without whole folders of which no name was asked for, where a column has a class that was asked for: they say
+    where the images came from."""
+
+    def asked(option: Option) -> bool:
+        counts = option.counts
+        named = named_values(counts, hints, legends)
+        texts = [text for text in (*counts, *named.values()) if not text.isdecimal()]
+        return bool(meant(only, counts, named)[0]) or any(overlap(target, text) >= 1 for text in texts)
+
+    columns = [one for one in options if one.column and label_likeness(one.column) > 0 and asked(one)]
+    return [one for one in options if not columns or not one.where.startswith("folder ") or asked(one)]
 
 
 def _bare(value: str | None) -> str:

@@ -10,7 +10,7 @@ from shared.dataset.propose.objects import structures
 from shared.dataset.propose.regions import region_drafts
 from shared.dataset.propose.tables import literal, with_table
 from shared.dataset.survey.family import Family
-from shared.dataset.survey.mark_files import coco_in, kind_of_marks, runs_in
+from shared.dataset.survey.mark_files import kind_of_marks, listed_in, runs_in
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import align, piece_of
 from shared.dataset.survey.survey import Survey
@@ -23,7 +23,7 @@ def drawn_drafts(
     """The draft with each kind of drawn mask that the dataset has."""
     found = [*_objects(draft, survey), *_arrays(draft, survey, hints, legends)]
     if draft.dimensions == 2:
-        found += [*_runs(draft, survey), *_coco(draft, survey), *_files(draft, survey, legends)]
+        found += [*_runs(draft, survey), *_listed(draft, survey), *_files(draft, survey, legends)]
         found += region_drafts(draft, survey, only, hints, legends)
     made = []
     for one, names in found:
@@ -37,6 +37,9 @@ def drawn_drafts(
     return made
 
 
+_SHORTEST = 4
+"""Letters of a word that may be another way to write one that holds it."""
+_PROGRAMS: dict[MaskKind, str] = {"coco": "COCO", "label_studio": "Label Studio"}
 Found = list[tuple[Draft, Sequence[str]]]
 
 
@@ -64,17 +67,18 @@ def _runs(draft: Draft, survey: Survey) -> Found:
     return found
 
 
-def _coco(draft: Draft, survey: Survey) -> Found:
+def _listed(draft: Draft, survey: Survey) -> Found:
     files = [
         file for family in survey.families if family.suffix == ".json" and len(family) <= 40 for file in family.files
     ]
-    held = {file: coco for file in files[:40] if (coco := coco_in(survey.root / file))}
+    held = {file: one for file in files[:40] if (one := listed_in(survey.root / file))}
     # Files with the same pictures mark other things, or are another hand's: rivals.
     sets: list[list[str]] = []
-    for file, coco in held.items():
+    for file, listed in held.items():
         for group in sets:
             folders = {other.rpartition("/")[0] for other in group}
-            if file.rpartition("/")[0] not in folders or all(not coco.names & held[other].names for other in group):
+            apart = all(not listed.names & held[other].names for other in group)
+            if listed.kind == held[group[0]].kind and (file.rpartition("/")[0] not in folders or apart):
                 group.append(file)
                 break
         else:
@@ -82,11 +86,25 @@ def _coco(draft: Draft, survey: Survey) -> Found:
     found: Found = []
     for group in sets:
         said = " and ".join(group[:3])
-        rule = MaskRule(kind="coco", files=tuple(map(literal, group)))
-        made = draft.change(masks=(rule,)).said("target", f"its masks are the COCO annotations {said}")
-        names = dict.fromkeys(name for file in group for name in held[file].categories)
+        kind = held[group[0]].kind
+        rule = MaskRule(kind=kind, files=tuple(map(literal, group)))
+        made = draft.change(masks=(rule,)).said("target", f"its masks are the annotations {said} ({_PROGRAMS[kind]})")
+        names = dict.fromkeys(name for file in group for name in held[file].structures)
         found.append((made.decided("mask", said), list(names)))
+        if alike := _alike(list(names)):
+            # Whether two words are one thing is for a person to say.
+            found[-1] = (made.decided("mask", f"{' and '.join(alike)} apart"), list(names))
+            joined = made.change(masks=(rule.model_copy(update={"structure": alike[0]}),))
+            found.append((joined.decided("mask", f"{' and '.join(alike)} as one structure"), [alike[0]]))
     return found
+
+
+def _alike(names: Sequence[str]) -> Sequence[str]:
+    """All names, the longest first, where each is a word that ends or begins with the shortest: `Osteolyse`, `Lyse`."""
+    ranked = sorted(names, key=len, reverse=True)
+    least = ranked[-1].casefold() if ranked else ""
+    apart = [name for name in map(str.casefold, ranked) if not (name.startswith(least) or name.endswith(least))]
+    return ranked if len(least) >= _SHORTEST and len(ranked) > 1 and not apart and all(map(str.isalpha, ranked)) else ()
 
 
 def _files(draft: Draft, survey: Survey, legends: Sequence[Legend]) -> Found:

@@ -7,8 +7,12 @@ from shared.contracts.base import SEGMENTATIONS, TaskKind
 from shared.dataset.propose.patients import person_of_all
 from shared.dataset.survey.joins import TableLook
 from shared.dataset.survey.survey import Survey, survey
+from shared.dataset.survey.words import label_likeness
 from shared.imaging.formats import refusal
 
+_MOST_CLASSES = 20
+_LIKELY = 0.8
+"""Of a header to be one of classes."""
 _NEEDS = {
     "diagnosis": "classes: folders or parts of names that repeat, or a table with classes whose rows name images",
     "report_generation": "reports: a table, or a text, XML or JSON file a case, that names images",
@@ -46,19 +50,35 @@ def explain(root: Path | str, task: TaskKind, seen: Survey | None = None) -> str
                         "supported yet: convert it to COCO.")  # fmt: skip
         elif masks:
             said.append(f"Masks: {', '.join(one.pattern for one in masks[:3])}; their names do not lead to the images.")
+            if any(not one.unread and len(one.rows) > 1 for one in seen.tables):
+                said.append("No two columns of a table lead from the images to them, either: name the masks in one "
+                            "column, and what the images are called in another.")  # fmt: skip
         else:
-            said.append("Nothing was found that marks structures: no label images, run-length codes, COCO, YOLO, VOC, "
-                        "labelme, DICOM SEG or RTSTRUCT that belong to images.")  # fmt: skip
+            said.append("Nothing was found that marks structures: no label images, run-length codes, COCO, Label "
+                        "Studio, YOLO, VOC, labelme, DICOM SEG or RTSTRUCT that belong to images.")  # fmt: skip
     else:
         known = seen.labels if task == "diagnosis" else seen.texts
+        beside = _classes_beside(seen) if task == "diagnosis" else ""
         if known:
             said.append(f"Tried without success: {', '.join(one.where for one in known[:4])}.")
-        else:
+        if beside:
+            said.append(f"{beside} seems to have classes, but none of its columns names an image in a way that is "
+                        "read: not supported yet: add a column with the files' names.")  # fmt: skip
+        if not known and not beside:
             said.append(f"Missing: {_NEEDS[task]}.")
     if (person := person_of_all(seen)) is not None:
         said.append(f"All images are of one patient ({person}): no patient is left to test a model on.")
     said += [f"{count:,} files are {why}." for why, count in sorted(refused.items(), key=lambda item: -item[1])[:3]]
     return " ".join(said)
+
+
+def _classes_beside(seen: Survey) -> str:
+    """A column that is called like classes, in a table that leads to no image."""
+    for table in seen.tables:
+        for column in table.columns if table.key is None and not table.pattern else ():
+            if 2 <= column.distinct <= _MOST_CLASSES and label_likeness(column.name) > _LIKELY:
+                return f"Column {column.name} of {table.said}"
+    return ""
 
 
 def _boxes(table: TableLook, column: str) -> bool:

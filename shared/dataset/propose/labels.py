@@ -7,11 +7,18 @@ from dataclasses import replace
 from itertools import permutations
 
 from shared.contracts.rules import LabelRule, Source
-from shared.dataset.propose.classes import MOST_CLASSES, Option, classes_in_names, numbers, told_by_a_column
+from shared.dataset.propose.classes import (
+    MOST_CLASSES,
+    Option,
+    classes_in_names,
+    numbers,
+    told_by_a_column,
+    without_places,
+)
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner, inner_values
-from shared.dataset.propose.legend import Legend, naming
-from shared.dataset.propose.meant import unasked
+from shared.dataset.propose.legend import Legend, named_values
+from shared.dataset.propose.meant import classes_beside, unasked
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import (
     Look,
@@ -26,7 +33,20 @@ from shared.dataset.survey.evidence import Evidence
 from shared.dataset.survey.onehot import FEW
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import acquired, is_none, label_likeness, meant, outcomes, overlap, unsure
+from shared.dataset.survey.words import (
+    acquired,
+    is_none,
+    label_likeness,
+    meant,
+    normal_in_two_ways,
+    outcomes,
+    overlap,
+    unsure,
+    usual_spellings,
+)
+
+_EXPLAINED = 0.3
+"""For values of which the dataset says what they stand for."""
 
 
 def with_label(
@@ -35,9 +55,12 @@ def with_label(
     """Drafts with a label, likely ones first, each with the fields that the label takes."""
     look = look_at(draft)
     options = [told_by_a_column(one, survey, look) for one in classes_in_names(draft, look, target)]
+    if classes_beside(survey.tables, target):
+        options = [one for one in options if any(overlap(target, value or "") for value in one.values)]
     options += _columns(survey, look, target)
     options += [option for one in inner_values(draft, survey) if (option := _inner(one))]
     options = [_asked(option, only, target, hints, legends) for option in options]
+    options = without_places(options, only, target, hints, legends)
     options = _without_doubles(sorted(options, key=lambda one: -one.likely))
     found = []
     for option in options[:8]:
@@ -51,13 +74,14 @@ def _asked(
     option: Option, only: Sequence[str], target: str, hints: Mapping[str, str], legends: Sequence[Legend]
 ) -> Option:
     """Weighed by the request: classes that were asked for are among the values, words stand in header or values."""
-    counts = _counts(option)
-    named = _named(counts, hints, legends)
+    counts = option.counts
+    named = named_values(counts, hints, legends)
     likely = option.likely
     if only:
         held, missing = meant(only, counts, named)
         likely += 0.5 * (len(only) - len(missing)) / len(only) if held else -0.1
     likely += 0.35 * overlap(target, option.column)
+    likely += _EXPLAINED * bool(named and not any(name.isdecimal() for name in counts))
     texts = [*counts, *named.values()] if len(counts) <= 12 else []
     # A request for `benign or malignant` names two classes; one word may be there by chance.
     likely += 0.2 * sum(sorted(overlap(target, text) for text in texts if not text.isdecimal())[-2:])
@@ -67,32 +91,10 @@ def _asked(
 def _inner(inner: Inner) -> Option | None:
     """A value beside the images in their files, or of a table that names what is inside."""
     option = Option(inner.where, inner.values, 0.0, column=inner.name, inner=inner)
-    counts = _counts(option)
+    counts = option.counts
     if not 2 <= len(counts) <= MOST_CLASSES or len(counts) * 3 > sum(counts.values()) or any(map(split_of, counts)):
         return None
     return replace(option, likely=inner.likely - 0.25 * _rare(inner.values))
-
-
-def _counts(option: Option) -> Counter[str]:
-    mark = option.separator
-    found: Counter[str] = Counter()
-    for value in option.values:
-        if value:
-            found.update({part.strip() for part in value.split(mark)} if mark else (value,))
-    return found
-
-
-def _named(values: Mapping[str, int], hints: Mapping[str, str], legends: Sequence[Legend]) -> dict[str, str]:
-    """Names for values that are numbers."""
-    if all(value in hints for value in values) and values:
-        return {value: hints[value] for value in values}
-    if not values or not all(value.lstrip("-").removesuffix(".0").isdecimal() for value in values):
-        return {}
-    whole = {value: int(float(value)) for value in values}
-    if min(whole.values()) < 0:
-        return {}
-    legend = naming([one for one in legends if len(one.values) == len(values)], whole.values())
-    return {value: legend.values[number] for value, number in whole.items()} if legend else {}
 
 
 def _columns(survey: Survey, look: Look, target: str) -> list[Option]:
@@ -214,8 +216,8 @@ def _applied(
     hints: Mapping[str, str],
     legends: Sequence[Legend],
 ) -> Draft | None:
-    counts = _counts(option)
-    named = _named(counts, hints, legends)
+    counts = option.counts
+    named = named_values(counts, hints, legends)
     sure = [value for value in counts if not unsure(named.get(value, value))]
     held, missing = meant(only, counts, named)
     draft = draft.change(prior=draft.prior + option.likely)
@@ -223,7 +225,8 @@ def _applied(
         draft = draft.said("missing", f"asked for, but no value says so: {', '.join(missing)}")
     elif only and not held:
         draft = draft.said("missing", f"no class is called {', '.join(only)}; all classes are taken")
-    kept = tuple(named.get(value, value) for value in held)
+    usual = usual_spellings(counts)
+    kept = tuple(dict.fromkeys(usual.get(name, name) for name in (named.get(value, value) for value in held)))
     several = option.separator is not None or _several(option)
     if len(kept) < (1 if several else 2):
         kept = ()
@@ -238,6 +241,9 @@ def _applied(
         classes = {value: None if unsure(value) else value for value in every}
         if option.separator:  # what is not listed leaves its case out
             classes = {value: name for value, name in classes.items() if name}
+    if not several and not classes.keys() - set(counts) and (same := normal_in_two_ways(counts)):
+        classes = {value: same.get(value, classes.get(value, value)) for value in counts}
+    classes = {value: usual.get(name, name) if name else name for value, name in classes.items()}
     if option.field or option.literal:
         return _by_name(draft, option, LabelRule(source=Source(field="label"), classes=classes, only=kept))
     if option.inner:

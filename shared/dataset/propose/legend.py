@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,15 @@ from typing import Any
 import yaml
 
 from shared.dataset.files.listing import Listing
+from shared.dataset.tables.separated import read_text
 from shared.dataset.tables.tables import TableError, read_table
 
 _BACKGROUND = re.compile(r"(?:\w+ )?background|bg|unlabell?ed(?: data)?|void|clear label|none|hintergrund|fond", re.I)
 _MOST_BYTES = 300_000
 _MOST_FILES = 40
+_MOST_CODES = 30
+_PAIR = re.compile(r"(?<![\w=.])(\w{1,6})\s*=\s*([^\W\d][^=]*?)[\s.]*(?=\s{2,}|[,;]|$|\s\w{1,6}\s*=)")
+"""A code and what it stands for."""
 _NAMES = ("name", "label", "class", "structure", "organ", "region", "meaning", "description", "category")
 _NUMBERS = ("id", "value", "index", "number", "label", "class", "code", "intensity", "pixel", "key", "idx")
 
@@ -27,6 +31,8 @@ class Legend:
     values: Mapping[int, str] = field(default_factory=dict)
     colors: Mapping[str, str] = field(default_factory=dict)
     """`#rrggbb` -> name."""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """Letters that stand for classes -> name."""
     channels: tuple[str, ...] = ()
     named: str = ""
     """Where in the file: a key such as `labels`."""
@@ -76,7 +82,8 @@ def _of_file(path: Path, file: str) -> list[Legend]:
     if name.endswith((".yaml", ".yml")):
         return _of_object(yaml.safe_load(path.read_text(encoding="utf-8-sig")), file, "")
     if name.endswith((".txt", ".names", ".md")):
-        return _of_lines(path.read_text(encoding="utf-8-sig", errors="replace"), file)
+        content = read_text(path)
+        return _of_lines(content, file) or _of_pairs(content, file)
     return _of_table(path, file)
 
 
@@ -153,6 +160,17 @@ def _of_lines(content: str, file: str) -> list[Legend]:
     return []
 
 
+def _of_pairs(content: str, file: str) -> list[Legend]:
+    """`N = free   E = effusion` and `1 = liver, 2 = lesion` somewhere in a text."""
+    found = [pair for line in content.splitlines() for pair in _PAIR.findall(line)]
+    pairs = {code: " ".join(name.split()) for code, name in found}
+    if not 2 <= len(pairs) <= _MOST_CODES or len(pairs) < len(found) or len(set(pairs.values())) < len(pairs):
+        return []
+    if all(map(_whole, pairs)):
+        return [_numbered(file, {int(code): name for code, name in pairs.items()})]
+    return [Legend(file, codes=pairs)]
+
+
 def _of_table(path: Path, file: str) -> list[Legend]:
     rows = read_table(path).rows
     return _of_rows(rows, file) if 1 <= len(rows) <= 500 else []
@@ -213,3 +231,17 @@ def names_for(values: Iterable[int], hints: Mapping[str, str], found: Iterable[L
         return {int(value): name for value, name in hints.items() if value.isdecimal()}
     legend = naming(found, occur)
     return dict(legend.values) if legend else {}
+
+
+def named_values(values: Mapping[str, int], hints: Mapping[str, str], legends: Sequence[Legend]) -> dict[str, str]:
+    """Names for values that are numbers or codes."""
+    if all(value in hints for value in values) and values:
+        return {value: hints[value] for value in values}
+    if not values or not all(value.lstrip("-").removesuffix(".0").isdecimal() for value in values):
+        coded = next((one.codes for one in legends if values and values.keys() <= one.codes.keys()), {})
+        return {value: coded[value] for value in values} if coded else {}
+    whole = {value: int(float(value)) for value in values}
+    if min(whole.values()) < 0:
+        return {}
+    legend = naming([one for one in legends if len(one.values) == len(values)], whole.values())
+    return {value: legend.values[number] for value, number in whole.items()} if legend else {}

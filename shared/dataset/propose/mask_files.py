@@ -236,11 +236,11 @@ def _source(
         if tuple(row[key].lower() for key in keys) in there
     )  # fmt: skip
     if structure is None and len(values) == 1 and not colours:
-        structure = _own_name(piece.pattern, image.pattern)
+        structure = own_name(piece.pattern, image.pattern)
     return Source(marked, fit, hits, structure, values, colours, what)
 
 
-def _own_name(pattern: str, image: str) -> str | None:
+def own_name(pattern: str, image: str) -> str | None:
     """What the words of a pattern call a structure: `lesion` of `derivatives/{x}_label-lesion_mask.nii.gz`. Words that
     the image's pattern has as well name the dataset."""
     known = {word.lower() for word in re.findall(r"[^\W\d_]+", image)}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from shared.contracts.rules import MaskRule
 from shared.dataset.propose.draft import Draft
+from shared.dataset.propose.led import Led, led_by_tables
 from shared.dataset.propose.legend import Legend, names_for, naming
 from shared.dataset.propose.mask_files import Source, is_rater, mask_sources
 from shared.dataset.rules.structures import LOOKED_AT
@@ -23,9 +24,13 @@ def mask_drafts(
     draft: Draft, survey: Survey, only: Sequence[str], target: str, hints: Mapping[str, str], legends: Sequence[Legend]
 ) -> list[Draft]:
     """The draft with each way to take its masks, likely ones first."""
-    sources = mask_sources([family for family in survey.families if family.role == "mask"], draft, survey.looker)
+    families = [family for family in survey.families if family.role == "mask"]
+    sources = mask_sources(families, draft, survey.looker)
     if not sources:
-        return []
+        led = [made for one in led_by_tables(families, draft, survey)
+               if (made := _led(one, survey, only, target, hints, legends))]  # fmt: skip
+        led = [one.decided("mask", one.says["target"].partition("masks are ")[2]) for one in led] if led[1:] else led
+        return sorted(led, key=lambda one: -one.prior)
     rows = sum(len(piece.rows) for piece in draft.channels[0].pieces)
     best = max(len(one.hits) for one in sources)
     sources = [one for one in sources if len(one.hits) >= 0.3 * best]
@@ -39,6 +44,19 @@ def mask_drafts(
     if len(sources) > 1:
         drafts = [one.decided("mask", one.says["target"].partition("masks are ")[2]) for one in drafts]
     return sorted(drafts, key=lambda one: -one.prior)
+
+
+def _led(
+    led: Led, survey: Survey, only: Sequence[str], target: str, hints: Mapping[str, str], legends: Sequence[Legend]
+) -> Draft | None:
+    """The draft with masks that a column leads to."""
+    rows = sum(len(piece.rows) for piece in led.draft.channels[0].pieces)
+    made = _with(led.draft, survey, [led.source], only, target, hints, legends, rows, 0.0)
+    if made is None:
+        return None
+    masks = tuple(one.model_copy(update={"table": led.table, "column": led.column}) for one in made.masks)
+    told = f"{made.says['target']}, by column {led.column} of {made.tables[led.table].file}"
+    return made.change(masks=masks).said("target", told)
 
 
 def _special(sources: Sequence[Source]) -> list[str]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import Piece
 from shared.dataset.survey.splits import split_of
-from shared.dataset.survey.words import label_likeness, says_nothing, wanted
+from shared.dataset.survey.table_looks import TableLook
+from shared.dataset.survey.words import label_likeness, overlap, says_nothing, wanted
 
 _WORD = re.compile(r"[^\W_]+")
 _WORDS = 200
@@ -16,6 +17,7 @@ _ENOUGH = 0.3
 """Of the largest kind of files: with fewer, those that are named are hardly what is meant."""
 _LONGEST = 8
 """Words of a value, as a request may write them apart."""
+_FEWEST_ROWS = 4
 _SHORT = 3
 """Letters up to which a word counts only as it is written: `PA`, `pre`."""
 
@@ -38,6 +40,18 @@ def unasked(header: str, values: Sequence[str], target: str) -> tuple[str, ...]:
         return ()
     kept = chosen(target, values)
     return tuple(value for value in values if value not in kept) if kept else ()
+
+
+def classes_beside(tables: Sequence[TableLook], target: str) -> bool:
+    """Whether a table that leads to no image has a column of the classes that the request lists: then parts of names
+    which it does not mention are hardly the classes."""
+    for table in tables:
+        if table.key is None and not table.pattern and len(table.rows) >= _FEWEST_ROWS:
+            for column in table.columns:
+                values = {text.casefold() for text in column.values if not text.isdecimal()}
+                if sum(overlap(target, text) >= 1 for text in values) > 1:
+                    return True
+    return False
 
 
 def _codes(target: str) -> list[str]:

@@ -64,6 +64,8 @@ def with_patient(draft: Draft, survey: Survey, taken: set[str], answer: str | No
     drafts = [made for one in chosen if (made := _applied(draft, survey, one))]
     if not drafts and (made := _by_names_of_folders(draft, taken)) is not None:
         return [made]
+    if not drafts and draft.patient is not None:
+        return [draft.said("patient", "of names that differ by a last number (`AB12`, `AB12_2`) the patient is one")]
     if not drafts:
         return [draft.said("patient", "nothing tells patients apart, so each case counts as one")]
     if len(drafts) > 1:

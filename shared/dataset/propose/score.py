@@ -1,6 +1,6 @@
 """How well tried rules explain a dataset: one number, from what they cover."""
 
-from shared.contracts.cases import Coverage
+from shared.contracts.cases import Coverage, unfit
 from shared.contracts.rules import Rules
 from shared.dataset.propose.draft import Draft
 
@@ -15,11 +15,12 @@ def share_of(coverage: Coverage) -> float:
 
 def score_of(draft: Draft, rules: Rules, coverage: Coverage) -> float:
     """Higher is better; below 0 where no model could be made of it."""
-    if coverage.problems or not coverage.cases:
+    unnamed = bool(unfit(coverage.label_names))  # which new names in the rules mend
+    if len(coverage.problems) > unnamed or not coverage.cases:
         return -1.0
     lost = sum(count for reason, count in coverage.left_out.items() if reason.startswith("case "))
     targeted = coverage.cases / max(1, coverage.cases + lost)
-    score = 0.4 * share_of(coverage) + 0.25 * targeted + draft.prior
+    score = 0.4 * share_of(coverage) + 0.25 * targeted + draft.prior - 0.3 * unnamed
     score -= 0.05 * min(1.0, len(coverage.conflicts) / 10)
     if rules.text:
         unused = _unused_reports(rules, coverage)

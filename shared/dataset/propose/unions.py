@@ -20,6 +20,8 @@ SEQUENCE = re.compile(
 MOST_CHANNELS = 8
 STRAY = 10
 """Times as many files as a stray one has its neighbours have."""
+_DIGITS = 4
+"""From which on a number tells examinations or people rather than counts."""
 _CHECKED = 200
 """Files of another use that a pattern is tried on."""
 
@@ -132,16 +134,31 @@ def _channel_names(pieces: Sequence[Piece]) -> list[str]:
 
 def _one_naming(union: Sequence[Piece]) -> list[Piece]:
     """Fields of families that stand at the same place, or in the same folders, get the same name, so that they mean one
-    thing in rules."""
+    thing in rules; and those that hold the same kind of number wherever they stand."""
     first = union[0]
+    kinds = _numbers(first)
     places = {place: name for name, place in _places(first.pattern).items()}
     known: dict[str, dict[tuple[int, int], str]] = {}
     found = [first]
     for number, one in enumerate(union[1:], 2):
         same = known.setdefault(one.pattern.rpartition("/")[0], dict(places))
         names = {name: same.setdefault(place, f"{name}_{number}") for name, place in _places(one.pattern).items()}
+        moved = {name: kinds[kind] for kind, name in _numbers(one).items() if kind in kinds}
+        names = {name: f"{name}_{number}" if other in moved.values() else other for name, other in names.items()}
+        names |= moved
         found.append(one.renamed(names))
     return found
+
+
+def _numbers(piece: Piece) -> dict[str, str]:
+    """Numbers of some digits that one field alone has -> the field, such as the six digits of an examination."""
+    found: dict[str, list[str]] = {}
+    for name in piece.fields:
+        kinds = {re.sub(r"\d", "0", re.sub(r"[^\W\d_]+", "a", value)) for value in evenly(piece.column(name), _CHECKED)}
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        if kind.count("0") >= _DIGITS:
+            found.setdefault(kind, []).append(name)
+    return {kind: names[0] for kind, names in found.items() if len(names) == 1}
 
 
 def _places(pattern: str) -> dict[str, tuple[int, int]]:

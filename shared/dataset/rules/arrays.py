@@ -8,7 +8,8 @@ from pathlib import Path
 from shared.contracts.rules import Source
 from shared.dataset.files.inside import count_of, filled, shapes, texts_of, values_of
 from shared.dataset.files.listing import Listing
-from shared.dataset.rules.gather import Account, Found, RulesError, compiled, fields_of, same_fields
+from shared.dataset.rules.found import Account, Found, RulesError
+from shared.dataset.rules.gather import compiled, fields_of, same_fields
 from shared.dataset.tables.cells import nearest
 from shared.imaging.errors import BadImage
 

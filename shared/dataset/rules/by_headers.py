@@ -1,23 +1,18 @@
 """Files that DICOM headers hold together: those of a series, or of what `case` names."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shared.contracts.rules import Rules
 from shared.dataset.files.inside import Taken
 from shared.dataset.files.series import common, headers
+from shared.dataset.rules.found import Account
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.survey.words import words
 from shared.imaging.formats import kind_of
-
-if TYPE_CHECKING:
-    from shared.dataset.rules.gather import Account
 
 NO_SERIES = "file without a DICOM series: leave it out of the pattern, or use another `case`"
 NO_IMAGE_OBJECT = Expected("DICOM object that marks or describes images: nothing to do", "no_image")

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from shared.contracts.base import SEGMENTATIONS
-from shared.contracts.cases import CaseSpec, Coverage
+from shared.contracts.cases import CaseSpec, Coverage, unfit
 from shared.contracts.rules import Rules
 from shared.dataset.files.listing import Listing
-from shared.dataset.rules.gather import Account
+from shared.dataset.rules.found import Account
 from shared.dataset.rules.reasons import lossless
 from shared.dataset.rules.structures import Masks
 from shared.dataset.rules.targets import Patients
@@ -56,7 +56,7 @@ def cover(
         lossless=lossless({reason: len(names) for reason, names in most}),
         left_out_examples={_short(reason): tuple(map(_short, names[:_SHOWN])) for reason, names in most},
         conflicts=tuple(map(_short, _bounded(conflicts))),
-        problems=tuple(map(_short, [*account.problems, *_problems(rules, cases, people, values)])),
+        problems=tuple(map(_short, [*account.problems, *_problems(rules, cases, people, values, label_names)])),
         examples=tuple(_example(case) for case in cases[:EXAMPLES]),
     )
 
@@ -127,12 +127,16 @@ def _torn(cases: Sequence[CaseSpec]) -> list[str]:
     return [f"the dataset's split puts {len(torn)} patients on several sides: {shown}"]
 
 
-def _problems(rules: Rules, cases: Sequence[CaseSpec], people: Patients, values: Mapping[str, int]) -> list[str]:
+def _problems(
+    rules: Rules, cases: Sequence[CaseSpec], people: Patients, values: Mapping[str, int], names: Sequence[str]
+) -> list[str]:
     if not cases:
         return ["no case: nothing fits all rules; see what was left out and why"]
     found = []
     if len({case.patient for case in cases}) == 1:
         found.append(f"all cases are of one patient ({people.says}), so nothing can be held out")
+    if why := unfit(names):
+        found.append(why)
     if rules.task == "diagnosis":
         classes = _classes(cases)
         several = any(isinstance(case.label, tuple) for case in cases)

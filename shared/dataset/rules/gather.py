@@ -3,7 +3,6 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from shared.contracts.cases import Part
@@ -14,10 +13,10 @@ from shared.dataset.files.listing import Listing
 from shared.dataset.files.looking import Looker
 from shared.dataset.files.patterns import Compiled, PatternError
 from shared.dataset.rules.by_headers import HEADER, by_series, with_headers, without_no_images
+from shared.dataset.rules.found import Account, Found, RulesError
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.cells import nearest
-from shared.dataset.tables.keys import Named
 from shared.imaging.formats import refusal
 from shared.imaging.headers import BadImage
 from shared.imaging.order import natural_key
@@ -37,51 +36,6 @@ SEVERAL_FILES = "case with several files of one channel: name more fields in `ca
 UNEVEN_VIEWS = "case with more views of one channel than of another: add the files that are missing"
 SEVERAL_ARRAYS = "case with several arrays of its files: name the field of `array` in `case`, so that each is a case"
 NO_ARRAY = "file without an array that `array` takes: give the array another name, or leave the file out of the pattern"
-
-
-class RulesError(ValueError):
-    """Rules that cannot be carried out on this dataset; the text says what to change."""
-
-
-@dataclass
-class Found:
-    """A case in the making."""
-
-    key: str
-    images: tuple[tuple[Part, ...], ...]
-    """View -> channel."""
-    fields: dict[str, str]
-    """That all its files agree in."""
-    by_file: list[tuple[str, dict[str, str]]]
-    """Files of the first channel in order, with their own fields."""
-    series: str = ""
-    """DICOM series, where it is known."""
-    files: list[str] = field(default_factory=list)
-    """All files in order."""
-
-    def __post_init__(self) -> None:
-        parts = [part for view in self.images for part in view]
-        self.files = list(dict.fromkeys(file for part in parts for file in part.files))
-
-    @property
-    def named(self) -> Named:
-        return Named(self.key, self.files, self.fields)
-
-
-@dataclass
-class Account:
-    """What became of files, rows and cases that are in no case, and what contradicts."""
-
-    left_out: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """Reason, with its remedy -> files, rows or keys of cases."""
-    conflicts: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    dropped: dict[str, str] = field(default_factory=dict)
-    """Keys of cases that the rules leave out themselves -> why; nothing else is said of them."""
-
-    def leave(self, reason: str, *names: str) -> None:
-        if kept := [name for name in names if name not in self.dropped]:
-            self.left_out[reason] += kept
 
 
 def compiled(texts: Iterable[str], where: str) -> tuple[Compiled, ...]:

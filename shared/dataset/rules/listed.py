@@ -9,7 +9,7 @@ from shared.contracts.cases import CaseSpec
 from shared.contracts.wrapping import Groups
 from shared.dataset.files.listing import Listing
 from shared.dataset.rules.coverage import files_of
-from shared.dataset.rules.gather import Account, RulesError
+from shared.dataset.rules.found import Account, RulesError
 from shared.dataset.rules.targets import Patients
 from shared.imaging.order import natural_key
 

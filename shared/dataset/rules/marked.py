@@ -7,9 +7,11 @@ from typing import Any
 
 from shared.contracts.rules import MaskRule
 from shared.dataset.files.series import headers
-from shared.dataset.rules.gather import RulesError, compiled, fields_of, joined
+from shared.dataset.rules.found import RulesError
+from shared.dataset.rules.gather import compiled, fields_of, joined
 from shared.dataset.rules.marks import NO_IMAGE, Data, Draft, Drafts, by_fields, without
 from shared.dataset.shapes.annotations import Annotated, Mark, read_coco, read_labelme, read_runs, read_voc, read_yolo
+from shared.dataset.shapes.label_studio import read_label_studio
 from shared.dataset.tables.cells import TableError, nearest
 from shared.dataset.tables.keys import match
 from shared.imaging.dicom_headers import opened
@@ -19,6 +21,7 @@ from shared.imaging.errors import BadImage, guarded
 WRONG = "case with an annotation that is wrong: correct it"
 NOT_LISTED = "picture of an annotation file that is no image of a case: add the image, or nothing to do"
 _READERS = {"yolo": read_yolo, "voc": read_voc, "labelme": read_labelme}
+_LISTS = {"coco": read_coco, "label_studio": read_label_studio}
 _NAMES = {"dicom_seg": ("Modality", "SegmentSequence", "ReferencedSeriesSequence"),
           "rtstruct": ("Modality", "StructureSetROISequence", "ReferencedFrameOfReferenceSequence")}  # fmt: skip
 
@@ -60,21 +63,21 @@ def annotation_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
     return made
 
 
-def coco_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
-    """The pictures of COCO files, matched by name: among the cases that share the file's fields, else among those in or
-    below its folder, else among all."""
+def listed_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
+    """The pictures of COCO files and Label Studio's exports, matched by name: among the cases that share the file's
+    fields, else among those in or below its folder, else among all."""
     several: list[list[Annotated]] = [[] for _ in data.found]
     any_file = False
-    for pattern in compiled(rule.files, "masks (coco)"):
+    for pattern in compiled(rule.files, f"masks ({rule.kind})"):
         for file in data.listing.files:
             fields = pattern.match(file)
             if fields is None:
                 continue
             any_file = True
             try:
-                pictures = read_coco(data.root / file)
+                pictures = _LISTS[rule.kind](data.root / file)
             except TableError as error:
-                raise RulesError(f"masks (coco): {error}") from None
+                raise RulesError(f"masks ({rule.kind}): {error}") from None
             members = _members(file, fields, data)
             matching = match([picture.name for picture in pictures], [data.found[i].named for i in members], "path")
             for picture in pictures:
@@ -86,7 +89,7 @@ def coco_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
                 data.account.conflicts.append(f"{name!r} in {file} fits several images: {', '.join(fits)}")
     if not any_file:
         raise RulesError(
-            f"masks (coco): no file fits {', '.join(rule.files)}"
+            f"masks ({rule.kind}): no file fits {', '.join(rule.files)}"
             f"{nearest(rule.files[0] if rule.files else '', [f for f in data.listing.files if f.endswith('.json')])}"
         )
     return [drafts_of(rule, data, case.key, some) for case, some in zip(data.found, several, strict=True)]
@@ -125,6 +128,8 @@ def drafts_of(rule: MaskRule, data: Data, key: str, several: Sequence[Annotated]
                 if mark.number not in by_number:
                     continue  # a number that the rules do not name counts as background
                 name = by_number[mark.number]
+            if rule.structure and rule.kind in _LISTS:
+                name = rule.structure  # what is marked belongs to one
             name = name or rule.structure or f"structure {mark.number}"
             draft.marks.append(Mark(name, mark.kind, mark.numbers, mark.number))
         if draft.marks:

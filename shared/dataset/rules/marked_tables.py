@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from shared.contracts.rules import MaskRule
-from shared.dataset.rules.gather import RulesError
+from shared.dataset.rules.found import RulesError
 from shared.dataset.rules.marked import drafts_of
 from shared.dataset.rules.marks import Data, Drafts
 from shared.dataset.shapes.annotations import Annotated, Kind, Mark
 from shared.dataset.shapes.regions import area, boxes_of, mark_of_box, names_of, polygons_of
-from shared.dataset.tables.keys import same
+from shared.dataset.tables.forms import same
 
 NO_REGION = "case that a row calls {} without marking where: mark it, or leave the image out"
 _COUNTS = {"boxes": (1, 4), "polygons": (1, 2)}

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shared.contracts.rules import MaskRule, Rules
+from shared.contracts.rules import MaskRule, Rules, Source
 from shared.dataset.files import patterns
 from shared.dataset.files.inside import filled
 from shared.dataset.files.listing import Listing
-from shared.dataset.rules.gather import Account, Found, RulesError, compiled, joined
+from shared.dataset.rules.found import Account, Found, RulesError
+from shared.dataset.rules.gather import compiled, fields_of, joined
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.rules.sources import Sources
 from shared.dataset.shapes.annotations import Mark
 from shared.dataset.tables.cells import nearest
+from shared.dataset.tables.keys import Named, match
 from shared.imaging.order import natural_key
 
 NO_MASK = Expected(
@@ -78,7 +80,8 @@ def file_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
             raise RulesError(f"a mask of kind {rule.kind} needs `files`" + (" or `array`" * (rule.kind == "array")))
         return [[_drafted(rule, case, case.images[0][0].files, {})] for case in data.found]
     made: list[Drafts] = []
-    for case, keyed in zip(data.found, by_fields(rule, data), strict=True):
+    found = by_table(rule, data) if rule.table or rule.column else by_fields(rule, data)
+    for case, keyed in zip(data.found, found, strict=True):
         slices: dict[str, list[list[Hit]]] = {}
         for place, hits in enumerate(keyed):
             for hit in hits:
@@ -136,7 +139,8 @@ def by_fields(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
         if groups and data.found and not shared and data.found[0].images[0][0].index is None:
             raise RulesError(
                 f"{where}: {pattern.pattern!r} shares no field with `images`, so masks cannot be joined; give the part "
-                f"that is the same in both one name, such as {{case}}{nearest('case', there)}"
+                f"that is the same in both one name, such as {{case}}{nearest('case', there)}; or, where a column "
+                "tells which mask is whose, give `table` and `column`"
             )
         used: set[tuple[str, ...]] = set()
         for index, case in enumerate(data.found):
@@ -148,9 +152,47 @@ def by_fields(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
         if lone:
             data.account.leave(NO_IMAGE, *lone)
     if not any_file:
-        alike = [file for file in data.listing.files[:5000]]
-        raise RulesError(f"{where}: no file fits {', '.join(rule.files)}{nearest(rule.files[0], alike)}")
+        raise _none_fits(rule, data)
     return hits
+
+
+def _none_fits(rule: MaskRule, data: Data) -> RulesError:
+    alike = nearest(rule.files[0], data.listing.files[:5000])
+    return RulesError(f"masks ({rule.kind}): no file fits {', '.join(rule.files)}{alike}")
+
+
+def by_table(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
+    """Of each case the files of `rule` that its rows name in `column`, as one list: by path, name or a field of
+    `files`, as keys name images. Fields that the images have, too, must agree. Raises RulesError."""
+    if rule.table is None or rule.column is None:
+        raise RulesError("masks that a table leads to need `table` and `column`, whose cells name the masks")
+    cells = data.sources.of(Source(table=rule.table, column=rule.column))
+    hits = [
+        Hit(file, fields)
+        for pattern in compiled(rule.files, "masks")
+        for file in _candidates(rule, data.listing)
+        if (fields := pattern.match(file)) is not None
+    ]
+    if not hits:
+        raise _none_fits(rule, data)
+    named = match((text for some in cells for text in some), [Named(hit.file, (hit.file,), hit.fields) for hit in hits])
+    for text, fits in list(named.ambiguous.items())[:5]:
+        data.account.conflicts.append(f"{rule.column} {text!r} fits several masks: {', '.join(fits)}; it is not used")
+    there = fields_of(data.found)
+    made: list[list[list[Hit]]] = []
+    for case, some in zip(data.found, cells, strict=True):
+        mine = [hits[place] for text in some for place in named.cases.get(text, ())]
+        held = [hit for hit in mine if all(_agree(hit, case, name) for name in hit.fields if name in there)]
+        made.append([list({hit.file: hit for hit in held}.values())])
+    used = {hit.file for keyed in made for hit in keyed[0]}
+    if lone := [file for file in dict.fromkeys(hit.file for hit in hits) if file not in used]:
+        data.account.leave(NO_IMAGE, *lone)
+    return made
+
+
+def _agree(hit: Hit, case: Found, name: str) -> bool:
+    """Whether a field says the same of both; what differs between a case's files binds nothing."""
+    return name not in case.fields or joined(case.fields[name]) == joined(hit.fields[name])
 
 
 def _candidates(rule: MaskRule, listing: Listing) -> Sequence[str]:

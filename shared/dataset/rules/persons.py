@@ -2,7 +2,8 @@
 
 A source is trusted where it says that it tells people apart: PatientID of DICOM headers, a column whose header names
 patients (`ColumnLook.names_people`), or a part of names behind such a word (`patient07`, `sub-07`). It counts wherever
-it has a value, also where other files are named in another way. Not trusted are
+it has a value, also where other files are named in another way. A remark in a row that calls its patient the same as
+another one makes one of both. Not trusted are
 
 - values without a digit other than 0, or with a word for nobody (`ANON1`), and one of more than half of the cases;
 - a source that follows from the class or the side of the split, as `patients1` and `controls2` do;
@@ -34,6 +35,11 @@ _OCCASION = re.compile(
     r"|baseline|follow[-_ ]?up.*",
     re.IGNORECASE,
 )
+
+_SAME = re.compile(
+    r"\b(?:ident\w*|same|alias|formerly|früher|vormals|derselbe|dieselbe|mismo|même|stesso)\W+(?:\w+\W+){0,2}?"
+    r"(?:pat\w*|person|subject|case|fall|id|nr|no|number|nummer)\W+(\w*\d\w*)", re.IGNORECASE)  # fmt: skip
+"""`identical to patient 143`."""
 
 Texts = dict[str, str]
 """File -> what it says of its person."""
@@ -72,8 +78,21 @@ def _columns(seen: Survey, units: Sequence[Unit]) -> Iterator[tuple[str, bool, T
     for table in seen.tables:
         for name in [column.name for column in table.columns if table.key and column.names_people]:
             cells = {unit[1]: {row[name] for row in table.rows_of(seen.units, unit)} - {""} for unit in units}
-            texts = {file: one.pop() for file, one in cells.items() if len(one) == 1}
+            other = _others(table.rows, name)
+            texts = {file: other.get(text := one.pop(), text) for file, one in cells.items() if len(one) == 1}
             yield f"column {name} of {table.said}", True, texts
+
+
+def _others(rows: Sequence[Mapping[str, str]], name: str) -> Texts:
+    """Number of a person -> another one of the same person, as remarks in the rows say."""
+    known = {row[name] for row in rows}
+    found: Texts = {}
+    for row in rows:
+        said = {hit for column, text in row.items() if column != name for hit in _SAME.findall(text)} & known
+        if row[name] and len(said - {row[name]}) == 1:
+            found.setdefault(row[name], *(said - {row[name]}))
+    # Of two that name each other the smaller counts for both.
+    return {one: min(one, other) if found.get(other) == one else other for one, other in found.items()}
 
 
 def _names(seen: Survey, units: Sequence[Unit]) -> Iterator[tuple[str, bool, Texts]]:

@@ -15,9 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-from pydantic import ValidationError
-
 from shared.contracts.cases import CaseSpec, Coverage, MaskSpec
 from shared.contracts.rules import Rules, Split
 from shared.contracts.wrapping import Groups
@@ -26,9 +23,11 @@ from shared.dataset.intake.groups import groups_of
 from shared.dataset.intake.intake_records import PERSONS, SPECS
 from shared.dataset.rules import listed
 from shared.dataset.rules.coverage import cover
-from shared.dataset.rules.gather import Account, Found, RulesError, gather, unused
+from shared.dataset.rules.found import Account, Found, RulesError
+from shared.dataset.rules.gather import gather, unused
 from shared.dataset.rules.marks import Data, mask_files
 from shared.dataset.rules.persons import persons
+from shared.dataset.rules.reading import read_rules
 from shared.dataset.rules.sources import Sources
 from shared.dataset.rules.structures import Masks, masks
 from shared.dataset.rules.targets import Label, Patients, labels, numbers, patients, sides, texts
@@ -149,12 +148,9 @@ def _resolved(
 
 def _rules(path: Path) -> Rules:
     try:
-        return Rules.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RulesError(f"{path.name} cannot be read: {' '.join(str(error).split())[:300]}") from None
-    except ValidationError as error:
-        lines = [f"{'.'.join(map(str, item['loc'])) or 'rules'}: {item['msg']}" for item in error.errors()[:8]]
-        raise RulesError(f"{path.name} is no set of rules: " + "; ".join(lines)) from None
+        return read_rules(path.read_bytes(), path.name)
+    except OSError as error:
+        raise RulesError(f"{path.name} cannot be read ({error.strerror})") from None
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -11,7 +11,8 @@ from shared.dataset.files.patterns import Compiled
 from shared.dataset.files.series import headers
 from shared.dataset.rules.arrays import Values, array_values
 from shared.dataset.rules.by_headers import HEADER
-from shared.dataset.rules.gather import Account, Found, RulesError, compiled, fields_of, same_fields
+from shared.dataset.rules.found import Account, Found, RulesError
+from shared.dataset.rules.gather import compiled, fields_of, same_fields
 from shared.dataset.tables.cells import Table as Rows
 from shared.dataset.tables.cells import TableError, cell, nearest
 from shared.dataset.tables.keys import match, match_values

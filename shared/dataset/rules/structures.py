@@ -9,12 +9,12 @@ import numpy as np
 
 from shared.contracts.cases import MaskSpec, Shape
 from shared.contracts.rules import MaskRule, Rules
-from shared.dataset.rules.gather import RulesError
-from shared.dataset.rules.marked import annotation_drafts, coco_drafts, object_drafts, rle_drafts
+from shared.dataset.rules.found import RulesError
+from shared.dataset.rules.marked import annotation_drafts, listed_drafts, object_drafts, rle_drafts
 from shared.dataset.rules.marked_tables import region_drafts
 from shared.dataset.rules.marks import Data, Draft, Drafts, each, file_drafts, values_of
 from shared.dataset.tables.cells import nearest
-from shared.dataset.tables.keys import same
+from shared.dataset.tables.forms import same
 from shared.imaging.errors import BadImage
 from shared.imaging.masks import read_label_map
 from shared.imaging.order import natural
@@ -23,9 +23,9 @@ LOOKED_AT = 50
 """Masks that are opened where the rules do not name their values."""
 MOST = 1000
 _MAKERS = {
-    "rle": rle_drafts, "boxes": region_drafts, "polygons": region_drafts, "coco": coco_drafts,
-    "yolo": annotation_drafts, "voc": annotation_drafts, "labelme": annotation_drafts, "dicom_seg": object_drafts,
-    "rtstruct": object_drafts,
+    "rle": rle_drafts, "boxes": region_drafts, "polygons": region_drafts, "coco": listed_drafts,
+    "label_studio": listed_drafts, "yolo": annotation_drafts, "voc": annotation_drafts, "labelme": annotation_drafts,
+    "dicom_seg": object_drafts, "rtstruct": object_drafts,
 }  # fmt: skip
 _FROM_ZERO = ("yolo", "boxes", "polygons")
 """Kinds whose `values` are numbers of classes."""

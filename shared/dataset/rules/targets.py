@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from shared.contracts.cases import Grouping
 from shared.contracts.rules import LabelRule, Rules, Split, TextRule
 from shared.dataset.rules.arrays import Values
-from shared.dataset.rules.gather import Account, Found, RulesError, joined
+from shared.dataset.rules.found import Account, Found, RulesError
+from shared.dataset.rules.gather import joined
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.rules.sources import Sources
-from shared.dataset.tables.cells import comparable, mark, nearest
+from shared.dataset.tables.cells import comparable, mark, nearest, readable
 from shared.dataset.tables.documents import headed
-from shared.dataset.tables.keys import same
+from shared.dataset.tables.forms import same
 from shared.imaging.order import natural
 
 LONGEST_TEXT = 20_000
@@ -74,6 +75,7 @@ def labels(rule: LabelRule, found: Sequence[Found], sources: Sources, account: A
     mapping = _mapping(rule.classes)
     chosen = {same(name) for name in rule.only}
     if rule.separator is None:
+        values = [tuple(name for text in some if (name := readable(text))) for some in values]
         if rule.classes:
             # Two spellings of one class are no contradiction.
             values = [_merged(some, mapping) for some in values]
@@ -153,7 +155,7 @@ def _separated(
     all_names: set[str] = set()
     kept: list[Label] = []
     for some, case in zip(values, found, strict=True):
-        words = [word.strip() for text in some for word in text.split(rule.separator) if word.strip()]
+        words = [word for text in some for part in text.split(rule.separator) if (word := readable(part))]
         if not words and rule.missing == "leave_out":
             account.leave(NO_LABEL, case.key)
             kept.append(None)
@@ -177,7 +179,7 @@ def _separated(
 def _one_hot(rule: LabelRule, found: Sequence[Found], sources: Sources, account: Account) -> list[Label]:
     if rule.table is None:
         raise RulesError("`label` with `columns` needs `table`")
-    columns = {sources.column(rule.table, column): name for column, name in rule.columns.items()}
+    columns = {sources.column(rule.table, column): readable(name) for column, name in rule.columns.items()}
     _check_only(rule.only, set(columns.values()))
     chosen = {same(name) for name in rule.only}
     kept: list[Label] = []

@@ -61,7 +61,7 @@ def read_coco(path: Path) -> list[Annotated]:
     pictures: dict[Any, Annotated] = {}
     for item in _objects(content["images"]):
         name = str(item.get("file_name") or item.get("coco_url") or "")
-        pictures[_hashable(item.get("id"))] = Annotated(name, _size(item.get("width"), item.get("height")))
+        pictures[_hashable(item.get("id"))] = Annotated(name, size_of(item.get("width"), item.get("height")))
     for item in _objects(content.get("annotations")):
         picture = pictures.get(_hashable(item.get("image_id")))
         if picture is None:
@@ -169,7 +169,7 @@ def read_voc(path: Path) -> Annotated:
     """Boxes of a Pascal VOC file. Raises TableError."""
     root = load_xml(path)
     found = Annotated(
-        (root.findtext("filename") or "").strip(), _size(root.findtext("size/width"), root.findtext("size/height"))
+        (root.findtext("filename") or "").strip(), size_of(root.findtext("size/width"), root.findtext("size/height"))
     )
     for item in root.iter("object"):
         name = (item.findtext("name") or "").strip()
@@ -195,7 +195,7 @@ def read_labelme(path: Path) -> Annotated:
             raise TableError(f"{path.name} draws nothing: it has no list `shapes`, and no names with points")
         return Annotated(marks=marks)
     name = str(content.get("imagePath") or "")
-    found = Annotated(name, _size(content.get("imageWidth"), content.get("imageHeight")))
+    found = Annotated(name, size_of(content.get("imageWidth"), content.get("imageHeight")))
     for item in _objects(content["shapes"]):
         try:
             points = [(float(x), float(y)) for x, y in item.get("points") or ()]
@@ -240,7 +240,7 @@ def polygon_numbers(numbers: Iterable[Any]) -> tuple[float, ...]:
     return found
 
 
-def _size(width: Any, height: Any) -> tuple[int, int] | None:
+def size_of(width: Any, height: Any) -> tuple[int, int] | None:
     try:
         found = (int(float(width)), int(float(height)))
     except (TypeError, ValueError, OverflowError):

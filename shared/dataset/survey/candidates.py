@@ -85,11 +85,15 @@ def label_evidence(units: Units, tables: Sequence[TableLook], splits: Sequence[E
             if not separator and (not few or _splits(column)):
                 continue
             one = of_column(units, table, column, separator)
-            if not _is_label(one, units) or median(len(value.split()) for value in one.values) > 6:
+            if not _is_label(one, units):
                 continue
             likely = label_likeness(column.name)
-            hinted, clear, against = likely > 0.5, likely >= 0.9, likely <= 0.1
-            wordy = column.kind in ("category", "text", "id")
+            sentences = median(len(value.split()) for value in one.values) > 6
+            hinted, clear, against = likely > 0.5, likely >= 0.9 and not sentences, likely <= 0.1
+            # Classes may have long names, but then each has several images, and the header says what they are.
+            if sentences and not (hinted and one.distinct * 4 <= sum(one.values.values())):
+                continue
+            wordy = column.kind in ("category", "text", "id") and not sentences
             score = one.share * (0.35 + 0.25 * hinted + 0.1 * clear + 0.2 * wordy - 0.4 * against) * _balance(one)
             if column.kind != "number" or hinted or column.distinct <= _GRADES:
                 found.append(scored(one, score))

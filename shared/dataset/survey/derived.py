@@ -6,17 +6,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from filecmp import cmp
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shared.dataset.files.looking import Looker
 from shared.dataset.files.patterns import compile
+from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
 from shared.imaging.formats import suffix_of
-
-if TYPE_CHECKING:
-    from shared.dataset.survey.family import Family
 
 PREVIEW = re.compile(
     r"(?:^|[^a-z])(?:previews?|snap(?:shot)?s?|snp|thumb(?:nail)?s?|screen(?:shot)?s?|qc|overview|montage|derivatives"
@@ -31,7 +28,7 @@ _SAME = 0.7
 """Correlation of what is special about two pictures of the same; of others it is about 0."""
 
 
-def set_aside(families: "Sequence[Family]", looker: Looker) -> None:
+def set_aside(families: Sequence[Family], looker: Looker) -> None:
     """Gives families that repeat others the role `other` and marks them as previews: pictures that show volumes, exact
     copies of files, and pictures made smaller."""
     _pictures_of_volumes(families)
@@ -41,7 +38,7 @@ def set_aside(families: "Sequence[Family]", looker: Looker) -> None:
             one.role, one.preview = "other", True
 
 
-def _pictures_of_volumes(families: "Sequence[Family]") -> None:
+def _pictures_of_volumes(families: Sequence[Family]) -> None:
     """By their words and because each shows one."""
     volumes = [one for one in families if one.role == "image" and one.kind in ("volume", "slices")]
     for family in families:
@@ -51,12 +48,12 @@ def _pictures_of_volumes(families: "Sequence[Family]") -> None:
                 family.role, family.preview = "other", True
 
 
-def _numbers(family: "Family") -> set[tuple[str, ...]]:
+def _numbers(family: Family) -> set[tuple[str, ...]]:
     """Numbers in the names: whose they are."""
     return {tuple(re.findall(r"\d+", file)) for file in evenly(family.files, 2000)}
 
 
-def _repeats(one: "Family", other: "Family", looker: Looker) -> bool:
+def _repeats(one: Family, other: Family, looker: Looker) -> bool:
     """Whether each file of `one` that is looked at has one of its name in `other` with the same bytes, and `other` has
     more files or lies higher; or with the same picture, in more pixels or not called a preview."""
     last = compile(other.pattern.rpartition("/")[2])
@@ -106,7 +103,7 @@ def stem(file: str) -> str:
     return name[: len(name) - len(suffix_of(name))]
 
 
-def _place(family: "Family") -> tuple[int, int, int]:
+def _place(family: Family) -> tuple[int, int, int]:
     return -len(family), family.pattern.count("/"), family.number
 
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, islice, takewhile
-from typing import TypeAlias
 
 import numpy as np
 
 from shared.dataset.survey.naming import shared_start
-from shared.dataset.survey.overlap import apart
+from shared.dataset.survey.overlap import Fine, Places, Role, apart
 from shared.dataset.survey.splits import SPLIT_WORDS
 from shared.imaging.formats import BY_SUFFIX, suffix_of
 
@@ -30,22 +29,6 @@ ANY = "\x00"
 NUMBER = "#"
 
 _SUFFIXES = {_DIGITS.sub(NUMBER, suffix): suffix for suffix in BY_SUFFIX if re.search(r"\d", suffix)}
-Places: TypeAlias = "array[int]"
-"""Indices of files, of four bytes each."""
-Role = str
-"""`image`, `mask`, `other`, or empty where nothing tells."""
-
-
-@dataclass
-class Fine:
-    """Files whose names differ in numbers only: the smallest group."""
-
-    segments: tuple[str, ...]
-    """A signature each folder and the stem: digits are `#`, lower case."""
-    suffix: str
-    at: Places
-    """Sorted."""
-    role: Role = ""
 
 
 @dataclass

@@ -12,9 +12,9 @@ from shared.dataset.files.listing import Listing
 from shared.dataset.files.looking import Look, Looker
 from shared.dataset.files.packed import Names, Picked
 from shared.dataset.files.patterns import compile
-from shared.dataset.survey.derived import set_aside
-from shared.dataset.survey.families import Fine, Places, fine_groups, join, template_of, together
+from shared.dataset.survey.families import fine_groups, join, template_of, together
 from shared.dataset.survey.naming import evenly, pattern_of
+from shared.dataset.survey.overlap import Fine, Places
 from shared.dataset.survey.stacks import is_stacks
 from shared.imaging.formats import BY_SUFFIX, sniffed
 
@@ -168,7 +168,6 @@ def families_of(listing: Listing, looker: Looker) -> list[Family]:
         family = Family(number, pattern, suffix, role, "other", at, listing, _variants(group.members, files, written))
         family.kind = _kind(family, looker)
         found.append(family)
-    set_aside(found, looker)
     return found
 
 

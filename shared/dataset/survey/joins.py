@@ -12,7 +12,8 @@ from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.table_looks import TableLook, keys_of, plain, read_tables, record_key, tailed
 from shared.dataset.survey.table_parts import of_other_images, united
-from shared.dataset.tables.keys import code, woven
+from shared.dataset.tables.forms import code
+from shared.dataset.tables.keys import woven
 from shared.dataset.tables.tables import TableError
 
 __all__ = ["TableLook", "join_tables", "keys_of", "plain"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.contracts.rules import MaskKind
+from shared.dataset.shapes.label_studio import is_label_studio, read_label_studio
 from shared.dataset.shapes.outlines import named_outlines
 from shared.dataset.survey.table_looks import TableLook
 from shared.dataset.tables.cells import TableError
@@ -16,21 +17,27 @@ _RUNS = re.compile(r"\d+ \d+(?: \d+ \d+)*")
 
 
 @dataclass(frozen=True)
-class Coco:
-    """Pictures and categories of a COCO file."""
+class Listed:
+    """Pictures and structures of a file that tells of many pictures: COCO, Label Studio."""
 
+    kind: MaskKind
     names: frozenset[str]
     marked: frozenset[str]
     """Names of the pictures with an annotation."""
-    categories: tuple[str, ...]
+    structures: tuple[str, ...]
 
 
-def coco_in(path: Path) -> Coco | None:
+def listed_in(path: Path) -> Listed | None:
     """None where a file is none, or marks nothing."""
     try:
         if path.stat().st_size > _LARGEST_JSON:
             return None
         held = load_json(path)
+        if is_label_studio(held):
+            pictures = read_label_studio(path)
+            kinds = tuple(dict.fromkeys(mark.structure for one in pictures for mark in one.marks))
+            told = frozenset(one.name for one in pictures)
+            return Listed("label_studio", told, told, kinds) if kinds else None
         marks = held["annotations"]
         if not any("bbox" in mark or "segmentation" in mark for mark in marks[:20]):
             return None
@@ -39,7 +46,7 @@ def coco_in(path: Path) -> Coco | None:
         kinds = tuple(dict.fromkeys(str(one.get("name", one["id"])) for one in held["categories"]))
     except (TableError, KeyError, TypeError, AttributeError, OSError):
         return None
-    return Coco(frozenset(names.values()), marked, kinds)
+    return Listed("coco", frozenset(names.values()), marked, kinds)
 
 
 def kind_of_marks(path: Path, suffix: str) -> MaskKind | None:

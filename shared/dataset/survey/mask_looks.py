@@ -11,7 +11,7 @@ from shared.dataset.files.packed import Picked
 from shared.dataset.survey.box_looks import regions_in
 from shared.dataset.survey.evidence import Units
 from shared.dataset.survey.family import MASK_WORD, Family
-from shared.dataset.survey.mark_files import coco_in, kind_of_marks, runs_in
+from shared.dataset.survey.mark_files import kind_of_marks, listed_in, runs_in
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.table_looks import TableLook, plain
 from shared.imaging.formats import suffix_of
@@ -22,7 +22,9 @@ _CHANNELS = 8
 _PAIRS = 100
 _MOST, _MOST_MASKS = 10_000, 200_000
 """Images and masks that are compared by their names."""
-_ANNOTATIONS = {"voc": "VOC", "labelme": "labelme", "yolo": "YOLO"}
+_ANNOTATIONS: dict[MaskKind, str] = {
+    "voc": "VOC", "labelme": "labelme", "yolo": "YOLO", "coco": "COCO", "label_studio": "Label Studio",
+}  # fmt: skip
 
 Key = tuple[str, ...]
 Paired = tuple[dict[str, str], list[str], set[str]]
@@ -255,12 +257,12 @@ def _regions(table: TableLook, units: Units, looker: Looker) -> list[MaskLook]:
 
 
 def _annotations(family: Family, units: Units, root: Path) -> list[MaskLook]:
-    """COCO in one JSON; VOC, labelme and YOLO in a file an image."""
+    """COCO and Label Studio in one JSON; VOC, labelme and YOLO in a file an image."""
     if family.suffix not in (".json", ".xml", ".txt"):
         return []
     stems = {plain(file) for _, file in units.files}
     if family.suffix == ".json" and len(family) <= 20:
-        found = [look for file in family.files if (look := _coco(root, file, units))]
+        found = [look for file in family.files if (look := _listed(root, file, units))]
         if found:
             return found
     files = evenly(family.files, 10)
@@ -272,10 +274,11 @@ def _annotations(family: Family, units: Units, root: Path) -> list[MaskLook]:
     return [MaskLook(kinds[0], f"{family.pattern} ({_ANNOTATIONS[kinds[0]]})", share, family.number)]
 
 
-def _coco(root: Path, file: str, units: Units) -> MaskLook | None:
-    held = coco_in(root / file)
+def _listed(root: Path, file: str, units: Units) -> MaskLook | None:
+    held = listed_in(root / file)
     if held is None:
         return None
     names = set(map(plain, held.marked))
     share = sum(plain(name) in names for _, name in units.files) / max(1, len(units.files))
-    return MaskLook("coco", f"{file} (COCO: {', '.join(sorted(held.categories)[:6])})", share)
+    name = _ANNOTATIONS[held.kind]
+    return MaskLook(held.kind, f"{file} ({name}: {', '.join(sorted(held.structures)[:6])})", share)

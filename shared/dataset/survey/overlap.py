@@ -1,15 +1,18 @@
 """Which names that differ are one thing with a field (class, patient, split), and which stay apart (mask, channel)."""
 
 import re
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from shared.dataset.survey.naming import shared_start
 
-if TYPE_CHECKING:
-    from shared.dataset.survey.families import Fine
-
+Places: TypeAlias = "array[int]"
+"""Indices of files, of four bytes each."""
+Role = str
+"""`image`, `mask`, `other`, or empty where nothing tells."""
 MOST_ROLES = 12
 """More names than this are no channels."""
 _MOST_KEYS = 5_000
@@ -27,9 +30,21 @@ ROLE = re.compile(
 """Words of files that belong to one case. A hint only: names must repeat for the same cases, too."""
 
 
+@dataclass
+class Fine:
+    """Files whose names differ in numbers only: the smallest group."""
+
+    segments: tuple[str, ...]
+    """A signature each folder and the stem: digits are `#`, lower case."""
+    suffix: str
+    at: Places
+    """Sorted."""
+    role: Role = ""
+
+
 def apart(
-    members: "list[Fine]", level: int, files: Sequence[str], structures: "Callable[[Sequence[Fine]], bool]"
-) -> "list[list[Fine]]":
+    members: list[Fine], level: int, files: Sequence[str], structures: Callable[[Sequence[Fine]], bool]
+) -> list[list[Fine]]:
     """Parts of groups that differ in the segment `level`; the groups of a part share a template."""
     by_segment: dict[str, list[Fine]] = defaultdict(list)
     for one, known in zip(members, _told(members, level), strict=True):
@@ -53,14 +68,14 @@ def _without(segment: str, known: set[str]) -> str:
     return _WORD.sub(lambda word: "~" if word[0] in known else word[0], segment)
 
 
-def _told(members: "Sequence[Fine]", level: int) -> list[set[str]]:
+def _told(members: Sequence[Fine], level: int) -> list[set[str]]:
     """Words of each group's folders above that are not in all of them: a file name may repeat these."""
     words = [set(_WORD.findall("/".join(one.segments[:level]))) for one in members]
     common = set.intersection(*words)
     return [found - common for found in words]
 
 
-def _by_role(by_segment: "dict[str, list[Fine]]") -> list[list[str]]:
+def _by_role(by_segment: dict[str, list[Fine]]) -> list[list[str]]:
     """Names of masks apart from names of images, unless one name holds both."""
     roles = {segment: {one.role for one in group if one.role} for segment, group in by_segment.items()}
     if any(len(found) > 1 for found in roles.values()):
@@ -74,7 +89,7 @@ def _by_role(by_segment: "dict[str, list[Fine]]") -> list[list[str]]:
 
 
 def _distinct(
-    groups: "dict[str, list[Fine]]", last: bool, files: Sequence[str], structures: "Callable[[Sequence[Fine]], bool]"
+    groups: dict[str, list[Fine]], last: bool, files: Sequence[str], structures: Callable[[Sequence[Fine]], bool]
 ) -> list[list[str]]:
     """Names that are one of several files of each case, each by itself; the others together."""
     if not 1 < len(groups) <= MOST_ROLES:
@@ -102,7 +117,7 @@ def _distinct(
     return parts
 
 
-def _keys(group: "Sequence[Fine]", own: set[str], files: Sequence[str]) -> set[str]:
+def _keys(group: Sequence[Fine], own: set[str], files: Sequence[str]) -> set[str]:
     """What is left of the paths without the words that only this name has."""
     found: set[str] = set()
     for one in group:
@@ -128,7 +143,7 @@ def _siblings(
     return any(ROLE.fullmatch(word) for word in words) or not dense(keys[one] | keys[other])
 
 
-def _folders(group: "Sequence[Fine]", files: Sequence[str]) -> Counter[str]:
+def _folders(group: Sequence[Fine], files: Sequence[str]) -> Counter[str]:
     """Folder -> files in it, as far as they are looked at."""
     return Counter(files[at].rpartition("/")[0] for one in group for at in one.at[: _MOST_KEYS // len(group) + 1])
 
@@ -157,7 +172,7 @@ def dense(keys: set[str]) -> bool:
     return all(max(column) <= 1.5 * len(column) + 2 for column in varied)
 
 
-def _without_odd(members: "list[Fine]", level: int) -> "list[list[Fine]]":
+def _without_odd(members: list[Fine], level: int) -> list[list[Fine]]:
     """A few files of another structure of names do not spoil the pattern of the others."""
     shapes: dict[str, list[Fine]] = defaultdict(list)
     for one in members:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from shared.dataset.files.looking import Look, Looker, alike
 from shared.dataset.files.packed import Names
-from shared.dataset.survey.families import Places
 from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.overlap import Places
 from shared.imaging.headers import Header
 from shared.imaging.order import natural
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from shared.dataset.files.listing import Listing, list_files
 from shared.dataset.files.looking import Looker
 from shared.dataset.survey.candidates import best_of, label_evidence, split_evidence
+from shared.dataset.survey.derived import set_aside
 from shared.dataset.survey.evidence import Evidence, Units
 from shared.dataset.survey.family import Family, families_of
 from shared.dataset.survey.inner_looks import inner_evidence
@@ -56,6 +57,7 @@ def survey(root: Path | str, budget: float = BUDGET, listing: Listing | None = N
     looker = Looker(root, budget)
     skipped: list[str] = []
     families = families_of(listing, looker)
+    set_aside(families, looker)
     images = [one for one in families if one.role == "image"]
     units = Units(images)
     tables = join_tables(root, families, units, skipped, looker)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from shared.dataset.survey.overlap import ROLE
-from shared.dataset.tables.cells import mark
+from shared.dataset.tables.cells import comparable, mark
 
 _SAME = {
     "tumour": "tumor",
@@ -37,10 +37,11 @@ ACQUISITION = frozenset(_ACQUISITION_WORDS.split())
 LABEL = {
     **dict.fromkeys(("diagnosis", "diagnose", "diagnostic", "label", "class", "category", "dx", "finding", "pathology",
                      "target", "disease", "befund", "krankheit", "erkrankung", "diagnostico", "diagnostic", "diagnosi",
-                     "abnormal", "abnormality", "abnormalitie", "histology", "subtype", "diag"), 1.0),
-    **dict.fromkeys(("outcome", "grade", "grading", "severity", "stage", "group", "condition", "status", "result",
-                     "ground", "gt", "truth", "malignant", "malignancy", "benign", "birad", "rad", "cancer", "tumor",
-                     "research", "positive"), 0.9),
+                     "abnormal", "abnormality", "abnormalitie", "histology", "subtype", "diag", "diagn", "bef",
+                     "dignität", "dignitat", "dignity"), 1.0),
+    **dict.fromkeys(("outcome", "grade", "grad", "grading", "severity", "stage", "group", "condition", "status",
+                     "result", "ground", "gt", "truth", "malignant", "malignancy", "benign", "birad", "rad", "cancer",
+                     "tumor", "research", "positive"), 0.9),
     **dict.fromkeys(("type", "level", "score", "lesion"), 0.65),
 }  # fmt: skip
 """Words in headers of columns that tell classes, and how sure they are."""
@@ -58,7 +59,8 @@ NOT_LABEL = frozenset(_NOT_LABEL_WORDS.split())
 
 
 _NONE = re.compile(
-    r"no(?:ne|thing)?|no[ _-]?(?:findings?|abnormalit(?:y|ies)|disease|patholog(?:y|ies)|labels?)|keine?[ _-]befunde?",
+    r"no(?:ne|thing)?|no[ _-]?(?:findings?|abnormalit(?:y|ies)|disease|patholog(?:y|ies)|labels?)|keine?[ _-]befunde?"
+    r"|o\. ?b\.?|ohne befund",
     re.I,
 )
 _NORMAL = re.compile(
@@ -111,6 +113,23 @@ def is_none(value: str) -> bool:
 def says_nothing(value: str) -> bool:
     """Whether a value says that there is nothing to be found: `No Finding`, `normal`."""
     return is_none(value) or bool(_NORMAL.fullmatch(value.strip()))
+
+
+def normal_in_two_ways(values: Mapping[str, int]) -> dict[str, str]:
+    """Of the values of a column those that say that nothing was found (`normal`, `No Finding`, `o.B.`) -> the word for
+    it; empty where it is written in one way."""
+    plain = {text: many for text, many in values.items() if re.fullmatch("normal|unremarkable", text.strip(), re.I)}
+    none = [value for value in values if is_none(value)]
+    word = max(plain, key=lambda value: plain[value], default="")
+    return dict.fromkeys([*plain, *none], word) if plain and none else {}
+
+
+def usual_spellings(values: Mapping[str, int]) -> dict[str, str]:
+    """Values that differ in case and blanks alone (`normal`, ` NORMAL`) -> how most are written."""
+    forms: dict[str, str] = {}
+    for value in sorted(values, key=lambda one: (-values[one], one.swapcase())):
+        forms.setdefault(comparable(value), value.strip())
+    return {value: forms[comparable(value)] for value in values}
 
 
 def outcomes(values: Iterable[str]) -> bool:

@@ -68,13 +68,18 @@ def cell(text: str) -> str:
     return "" if len(text) < 5 and text.lower() in _EMPTY else text
 
 
+def readable(value: str) -> str:
+    """What a person sees of it: without breaks of lines, marks of direction and other signs that are not printed."""
+    return " ".join("".join(sign for sign in value if sign.isprintable() or sign.isspace()).split())
+
+
 def comparable(value: str) -> str:
-    """A value as it is compared: `1.0` is `1`, case and spaces do not count."""
-    text = value.strip().casefold()
+    """A value as it is compared: `1.0` is `1`, case, spaces and signs that are not printed do not count."""
+    text = readable(value).casefold()
     try:
         number = float(text)
     except ValueError:
-        return " ".join(text.split())
+        return text
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 else text
 
 

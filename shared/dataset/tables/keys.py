@@ -5,12 +5,11 @@ fits one of them. What fits several is ambiguous and never guessed.
 """
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shared.imaging.formats import suffix_of
+from shared.dataset.tables.forms import FORMS, bare, base, code, same, stem
 
 FILE_NAMES = ("path", "name", "stem", "folder")
 """What `Table.names` may say besides a field and `auto`."""
@@ -18,10 +17,6 @@ _SAMPLE = 1000
 """Keys that `auto` is decided by."""
 _MOST_LIKE = 60
 """Texts of one loose form that are looked at; so many are ambiguous anyway."""
-_SHORTEST_CODE = 6
-_DIGITS = re.compile(r"0*(\d+)")
-_APART = re.compile(r"[\s_\-.]+")
-_PREFIX = re.compile(r"(?:sub_|[a-z]+_?(?=\d))(.+)")
 
 
 @dataclass(frozen=True)
@@ -89,7 +84,7 @@ def _things(named: Sequence[Named], names: str) -> list[_Thing]:
     if names == "path":
         return [_Thing(tuple(case.files), (index,)) for index, case in enumerate(named)]
     if names in ("name", "stem"):
-        form = _base if names == "name" else _stem
+        form = base if names == "name" else stem
         return [_Thing(tuple(dict.fromkeys(map(form, case.files))), (index,)) for index, case in enumerate(named)]
     groups: dict[str, list[int]] = defaultdict(list)
     for index, case in enumerate(named):
@@ -133,8 +128,8 @@ def _match_parts(
     unclear: dict[str, tuple[str, ...]] = {}
     claimed: set[int] = set()
     index = _Index(things, paths)
-    fitting = {part: index.fitting(_base(part) if last else part) for part in parts}
-    for level in range(len(_FORMS)):
+    fitting = {part: index.fitting(base(part) if last else part) for part in parts}
+    for level in range(len(FORMS)):
         # In a strict form two keys may name one case; not where folders were cut off them.
         rivals = None if level < 3 and not last else owners
         hits = {part: _nearest(fits, level, claimed) for part, fits in fitting.items() if part not in found}
@@ -144,7 +139,7 @@ def _match_parts(
         codes: dict[str, set[int]] = defaultdict(set)
         for number, thing in enumerate(things):
             for text in thing.texts if number not in claimed else ():
-                codes[code(_base(text) if paths else text)].add(number)
+                codes[code(base(text) if paths else text)].add(number)
         _settle({part: codes.get(code(part), set()) for part in free}, things, found, unclear, claimed, owners)
     free = [part for part in parts if part not in found and part not in unclear]
     if not paths:
@@ -158,8 +153,8 @@ def _match_parts(
         _settle(woven(free, texts), things, found, unclear, claimed, owners)
         free = [part for part in free if part not in found and part not in unclear]
     if free:
-        bare = _BareIndex(things, claimed)
-        _settle({part: bare.find(part) for part in free}, things, found, unclear, claimed, owners)
+        loose = _BareIndex(things, claimed)
+        _settle({part: loose.find(part) for part in free}, things, found, unclear, claimed, owners)
     return found, unclear
 
 
@@ -214,11 +209,11 @@ class _Index:
         for count in range(1, len(names)):
             places = places + self.wholes.get("/".join(names[-count:]), [])[:_MOST_LIKE]
         found = []
-        forms = [form(key) for form in _FORMS]
+        forms = [form(key) for form in FORMS]
         for place in dict.fromkeys(places):
             text, number = self.texts[place]
             for level, other in enumerate(forms):
-                one = _FORMS[level](text)
+                one = FORMS[level](text)
                 if one == other:
                     found.append((level, 1 << 20, number))
                     break
@@ -253,11 +248,11 @@ class _BareIndex:
         self.bare: dict[str, set[int]] = defaultdict(set)
         for number, thing in enumerate(things):
             for text in thing.texts if number not in claimed else ():
-                self.plain[same(_base(text))].add(number)
+                self.plain[same(base(text))].add(number)
                 self.bare[bare(text)].add(number)
 
     def find(self, key: str) -> set[int]:
-        plain, number = same(_base(key)), bare(key)
+        plain, number = same(base(key)), bare(key)
         found = self.bare.get(plain, set())
         return found | self.plain.get(number, set()) if number != plain else found
 
@@ -289,55 +284,3 @@ def woven(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, 
 def _beginnings(name: str) -> list[str]:
     """The name, and what stands before each `_` of it."""
     return [name, *(name[: mark.start()] for mark in re.finditer("_", name))]
-
-
-def _base(path: str) -> str:
-    return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
-
-
-def _stem(path: str) -> str:
-    base = _base(path)
-    return base[: len(base) - len(suffix_of(base))]
-
-
-def _zeroth(text: str) -> str:
-    text = text.strip().replace("\\", "/").strip("/")
-    while text.startswith("./"):
-        text = text[2:].lstrip("/")
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
-def _first(text: str) -> str:
-    return _zeroth(text).casefold()
-
-
-def _second(text: str) -> str:
-    text = _first(text)
-    # Twice, since pictures of DICOM files are often called `x.dcm.png`.
-    for _ in range(2 if "." in text else 0):
-        suffix = suffix_of(text)
-        text = text[: len(text) - len(suffix)]
-    return text
-
-
-def same(text: str) -> str:
-    """One form for texts that differ in case, spaces, hyphens, leading zeros or suffixes only."""
-    return _DIGITS.sub(r"\1", _APART.sub("_", _second(text)))
-
-
-_FORMS = (_zeroth, _first, _second, same)
-"""From exact to loose; what is equal in one is in all that follow."""
-
-
-def code(text: str) -> str:
-    """A number of six characters or more without what people put between them: `TC/2020/00123` is `tc202000123`. Empty
-    where it is shorter, or has no digit."""
-    found = re.sub(r"[\W_]+", "", _second(text))
-    return found if len(found) >= _SHORTEST_CODE and re.search(r"\d", found) else ""
-
-
-def bare(text: str) -> str:
-    """The last name without letters before its number: `sub-01` and `patient_1` are `1`."""
-    last = same(_base(text))
-    found = _PREFIX.fullmatch(last)
-    return found[1] if found else last

@@ -18,6 +18,10 @@ MAX_BYTES = 2 << 30
 MAX_TEXT = 16 << 20
 """Bytes of a file that is read as one text."""
 _SAMPLE = 1 << 18
+_MOST_WORDS = 8
+"""Of a cell of a .txt file."""
+_FEWEST, _SHARE = 5, 0.8
+"""Lines, and their share, that are rows where others are notes."""
 _BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -46,21 +50,41 @@ def rows(path: Path) -> Iterator[Sequence[str]]:
 
 
 def lines_of_table(path: Path) -> list[Sequence[str]] | None:
-    """Rows of a .txt file that is a table: every line has the same separators. None where it is a text."""
+    """Rows of a .txt file that is a table: its lines have the same separators, but for notes around them. None where it
+    is a text."""
     lines = [line for line in read_text(path).splitlines() if line.strip()]
-    if len(lines) < 2 or any(line.rstrip().endswith(".") for line in lines):
+    if len(lines) < 2:
         return None
-    for separator in ("\t", ",", ";", "|"):
-        found = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
-        widths = {len(row) for row in found}
-        if len(widths) == 1 and widths != {1} and not any(len(cell.split()) > 8 for row in found[:50] for cell in row):
-            return list(limited(found, path.name))
-    words = [line.split() for line in lines]
-    widths = {len(row) for row in words}
-    # Columns set apart by spaces: only a list of files is told from a text.
-    if len(widths) == 1 and all(re.search(r"\w\.\w{2,4}$", row[0]) or re.search(r"\d", row[0]) for row in words[1:]):
-        return list(words)
-    return None
+    if not any(line.rstrip().endswith(".") for line in lines):
+        for separator in ("\t", ",", ";", "|"):
+            found = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+            if len({len(row) for row in found}) == 1 and len(found[0]) > 1 and _cells(found):
+                return list(limited(found, path.name))
+        words = [line.split() for line in lines]
+        # Columns set apart by spaces: only a list of files is told from a text.
+        if len(set(map(len, words))) == 1 and all(re.search(r"\w\.\w{2,4}$|\d", row[0]) for row in words[1:]):
+            return list(words)
+    inner = _with_notes(lines)
+    return list(limited(inner, path.name)) if inner else None
+
+
+def _cells(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the parts of lines are short enough for cells."""
+    return not any(len(cell.split()) > _MOST_WORDS for row in rows[:50] for cell in row)
+
+
+def _with_notes(lines: Sequence[str]) -> list[list[str]]:
+    """Rows of a table that has a few lines of notes above or below, such as what its codes mean; else nothing."""
+    for separator in ("|", "\t", ";"):  # sentences have commas
+        counts = [line.count(separator) for line in lines]
+        usual = Counter(counts).most_common(1)[0][0]
+        inside = [at for at, count in enumerate(counts) if count == usual]
+        whole = len(inside) == inside[-1] - inside[0] + 1
+        if usual and whole and len(inside) >= max(_FEWEST, _SHARE * len(lines)):
+            found = list(csv.reader([lines[at] for at in inside], delimiter=separator, skipinitialspace=True))
+            if _cells(found):
+                return found
+    return []
 
 
 def read_text(path: Path) -> str:

@@ -1,10 +1,12 @@
 """Tables of a dataset as columns and rows of text: CSV, TSV, Excel, JSON, JSON Lines, YAML, XML, text; in any
 encoding."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from shared.dataset.tables import documents, separated, workbooks
+from shared.dataset.tables.blocks import blocks
 from shared.dataset.tables.cells import MAX_ROWS, Table, TableError, named_columns, tidy
 from shared.imaging.formats import sniffed
 
@@ -54,8 +56,20 @@ def read_table(path: Path, sheet: str | None = None) -> Table:
         return _records(documents.xml_records(path), path)
     if name.endswith(".txt"):
         lines = separated.lines_of_table(path)
-        return _headed(lines, path) if lines is not None else _records([documents.text_record(path)], path)
+        return _headed(lines, path) if lines is not None else _records(_texts(path), path)
     raise TableError(f"{path.name} is no table that is read; {_OTHERS.get(path.suffix.lower(), 'convert it to CSV')}")
+
+
+def _texts(path: Path) -> list[dict[str, str]]:
+    """Of a text file with many reports one for each, with those headings that most of them have; else one record."""
+    found = blocks(separated.read_text(path))
+    if not found:
+        return [documents.text_record(path)]
+    parts = [documents.headed(one["text"]) for one in found]
+    known = Counter(name for one in parts for name in one)
+    usual = {name for name, many in known.items() if many * 2 > len(found)}
+    told = [{name: text for name, text in one.items() if name in usual} for one in parts]
+    return [{**part, **one} for part, one in zip(told, found, strict=True)]
 
 
 def _name(path: Path) -> str:

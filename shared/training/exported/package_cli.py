@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -54,7 +55,12 @@ class Model(Protocol):
 
 def main(doc: str | None, open_model: Callable[[Asked], Model], batch: int = 1, argv: list[str] | None = None) -> int:
     """`doc` is the help; `batch` inputs go to `answer` at once."""
-    arguments = parse(doc or "", batch, argv)
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", type=Path)
+    parser.add_argument("--output", required=True, type=Path, metavar="DIR")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--batch-size", type=int, default=batch, help="inputs at once; fewer take less memory")
+    arguments = parser.parse_args(argv)
     if faults := damage(HERE):
         print(f"the package is damaged and is not used: {'; '.join(faults)}", file=sys.stderr)
         return 1
@@ -74,7 +80,7 @@ def main(doc: str | None, open_model: Callable[[Asked], Model], batch: int = 1, 
     )
     arguments.output.mkdir(parents=True, exist_ok=True)
     model = open_model(asked)
-    cases = predict(model, arguments.inputs, max(1, arguments.batch_size))
+    cases = predict(model, arguments.inputs, max(1, arguments.batch_size), asked.labels.get("channels", []))
     draft = arguments.output / ".predictions.json.part"
     draft.write_text(json.dumps({**model.head, "cases": cases}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     draft.replace(arguments.output / "predictions.json")
@@ -83,15 +89,6 @@ def main(doc: str | None, open_model: Callable[[Asked], Model], batch: int = 1, 
         print(f"{case['input']}: {case['error']}", file=sys.stderr)
     print(f"{len(cases) - len(failed)} of {len(cases)} predicted, see {arguments.output / 'predictions.json'}")
     return 0 if len(failed) < len(cases) else 1
-
-
-def parse(doc: str, batch: int, argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
-    parser.add_argument("inputs", nargs="+", metavar="INPUT", type=Path)
-    parser.add_argument("--output", required=True, type=Path, metavar="DIR")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--batch-size", type=int, default=batch, help="inputs at once; fewer take less memory")
-    return parser.parse_args(argv)
 
 
 def damage(folder: Path) -> list[str]:
@@ -110,26 +107,38 @@ def damage(folder: Path) -> list[str]:
     return faults
 
 
-def predict(model: Model, inputs: Sequence[Path], batch: int) -> list[dict[str, Any]]:
+def predict(model: Model, inputs: Sequence[Path], batch: int, channels: Sequence[str] = ()) -> list[dict[str, Any]]:
     """One entry an input, in their order; one bad input does not cost the others."""
     cases: list[dict[str, Any]] = [{"input": path.name or path.resolve().name} for path in inputs]
     waiting: list[tuple[dict[str, Any], Any]] = []
-
-    def flush() -> None:
-        found = answers(model, [item for _, item in waiting]) if waiting else []
-        for (case, _), answer in zip(waiting, found, strict=True):
-            case.update(answer)
-        waiting.clear()
-
     for path, case in zip(inputs, cases, strict=True):
         try:
+            named(path, channels)
             waiting.append((case, model.read(path)))
         except Exception as error:
             case["error"] = told(error)
-        if len(waiting) >= batch:
-            flush()
-    flush()
+        if waiting and (len(waiting) >= batch or case is cases[-1]):
+            found = answers(model, [item for _, item in waiting])
+            for (read, _), answer in zip(waiting, found, strict=True):
+                read.update(answer)
+            waiting.clear()
     return cases
+
+
+def named(path: Path, channels: Sequence[str]) -> None:
+    """Raises ValueError where a folder has a file for each channel, and they are not named as these, in order: images
+    that change places give an answer, and a wrong one. Of other folders (one file holds all channels) `read` judges."""
+    if not path.is_dir() or len(channels) < 2:
+        return
+
+    def words(text: str) -> list[str]:
+        return re.findall(r"[^\W\d_]+\d*|\d+", text.lower())
+
+    names = sorted((file.name for file in path.iterdir() if not file.name.startswith(".")), key=words)
+    pairs = zip(channels, names, strict=True)
+    if len(names) == len(channels) and not all(set(words(one)) <= set(words(name)) for one, name in pairs):
+        wanted = ", ".join(f"{number}_{one}" for number, one in enumerate(channels, 1))
+        raise ValueError(f"the channels are {', '.join(channels)}: one file for each, named in this order, as {wanted}")
 
 
 def answers(model: Model, items: list[Any]) -> list[dict[str, Any]]:

@@ -1,4 +1,10 @@
-"""What predict.py of a segmentation makes of each INPUT: a mask on its own grid, and a score map where it is wanted."""
+"""What predict.py of a segmentation makes of each INPUT: a mask on its own grid, and a score map where it is wanted.
+
+An INPUT is an image (imaging/formats.py lists what is read), or a folder with one: a file, DICOM slices, or a file a
+channel in natural order; pictures are slices where the model has another number of channels. Other files of a folder
+are passed over. A mask (NIfTI, PNG for a picture) has the label values of the training data, a score map the
+probability of any structure (float32 NIfTI, 16-bit PNG for a picture).
+"""
 
 from pathlib import Path
 from typing import Any

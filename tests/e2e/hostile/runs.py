@@ -13,8 +13,9 @@ from typing import Any
 
 from shared.agent.calls import call, submit
 from shared.bus import Bus
-from shared.contracts.base import SERVICES, Event
+from shared.contracts.base import SERVICES, Event, ToolArgs
 from shared.contracts.data import IndexRow
+from shared.contracts.starting import StartTraining
 from shared.contracts.state import RunState, fold
 from shared.contracts.tools import (
     CopyFiles,
@@ -22,8 +23,6 @@ from shared.contracts.tools import (
     PreviewFiles,
     ReadFiles,
     RunScript,
-    StartTraining,
-    ToolArgs,
     ToolResult,
     ViewImage,
     WriteFiles,

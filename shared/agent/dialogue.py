@@ -9,9 +9,8 @@ from pydantic import JsonValue
 
 from shared.agent.showing import as_text, fenced
 from shared.contracts.base import Event
-from shared.contracts.tools import READING, Picture, ToolResult
+from shared.contracts.tools import TOOLS, Picture, ToolResult
 from shared.contracts.transcript import Call, Observation, Turn
-from shared.models.playbook import rounds
 
 UNPARSED = "_unparsed"
 """The only argument of a call whose arguments could not be read. No tool has it: validation refuses the call."""
@@ -55,6 +54,21 @@ class Exchange:
     """The model's reasoning as its protocol wants it back."""
     number: int = 0
     """Of the turn."""
+
+
+def rounds(segment: list[Turn | Observation]) -> list[tuple[Turn, Observation]]:
+    """Each turn with all that came of it: its results and, where it started a job, the event that ended the job."""
+    found: list[tuple[Turn, Observation]] = []
+    for entry in segment[1:]:  # the first is the order itself
+        if isinstance(entry, Turn):
+            found.append((entry, Observation(run_id=entry.run_id, role=entry.role, number=entry.number)))
+        else:
+            turn, before = found[-1]
+            merged = entry.model_copy(
+                update={"results": before.results + entry.results, "notes": before.notes + entry.notes}
+            )
+            found[-1] = (turn, merged)
+    return found
 
 
 def exchanges(segment: list[Turn | Observation]) -> list[Exchange]:
@@ -155,7 +169,8 @@ def _answer(call: Call, result: ToolResult | None) -> str:
         return f"the arguments were no complete JSON object, so the call was not made; {result.summary}"
     if not result.summary.strip():
         return "(only white space)"
-    return fenced(result.summary) if call.name in READING else result.summary
+    accepted = result.ok and result.tool not in TOOLS
+    return result.summary if accepted else fenced(result.summary)
 
 
 def _remarks(observation: Observation) -> str:

@@ -1,0 +1,67 @@
+"""Tools that start jobs: a role that calls one sleeps until its jobs have ended."""
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue, StringConstraints
+
+from shared.contracts.base import Contract, ToolArgs
+
+
+class StartTraining(ToolArgs):
+    """Start a training job in the build workspace and go to sleep until it ends. Its end comes back as JobFinished.
+    Beside a submission it is started only where that is refused.
+
+    Example: command ["python", "train.py", "--config", "config.yaml"]. `seconds` are cut to what tries have left of the
+    run's `train_seconds`; a training that is started again may take as long again.
+    """
+
+    tool = "start_training"
+    reads_only = False
+    command: tuple[str, ...] = Field(min_length=1)
+    seconds: float = Field(default=3600, gt=0)
+
+
+MOST_TRIES = 8
+"""In one call."""
+
+
+class Try(Contract):
+    """The workspace with some changes."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,40}$")]
+    """A short word for it, of your own, once in a run."""
+    changes: dict[str, JsonValue] = {}
+    """Dotted key of config.yaml -> value, such as {"training.learning_rate": 0.0003}."""
+    files: dict[str, str] = {}
+    """Path in the workspace -> its whole text, where a try needs other code."""
+    continues: str | None = None
+    """Name or job id of a training of this run that is gone on with, from its workspace and checkpoints."""
+
+
+class TryConfigs(ToolArgs):
+    """Train 1 to 8 variants of the workspace for `seconds` each and go to sleep until all have ended; you are then told
+    one table of all trainings so far, best first. Each runs in a copy of its own, side by side where runners are free,
+    so your workspace stays as it is; the package of any can be delivered. Give only what differs: [] of changes is the
+    workspace as it is. `training.train_seconds` is set for you. All tries and the last training together may take the
+    run's `train_seconds`; a try that is continued costs its further seconds only.
+    """
+
+    tool = "try_configs"
+    tries: tuple[Try, ...] = Field(min_length=1, max_length=MOST_TRIES)
+    seconds: float = Field(ge=10)
+    """Wall seconds of each."""
+
+
+class Repackage(ToolArgs):
+    """Write the package of a finished training anew, in seconds: its weights, with the code of your workspace as it is
+    now (predict.py and what it imports) and those .json files of the workspace that the package has, too, such as an
+    edited config.json. A job without training: you sleep, and deliver it by its own id.
+    """
+
+    tool = "repackage"
+    job: str
+    """Name or job id of the training."""
+
+
+STARTERS = (StartTraining.tool, TryConfigs.tool, Repackage.tool)
+"""By name. `data["jobs"]` of their results are the ids."""

@@ -1,0 +1,52 @@
+"""Cases in the making, and what becomes of whatever is in none."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from shared.contracts.cases import Part
+from shared.dataset.tables.keys import Named
+
+
+class RulesError(ValueError):
+    """Rules that cannot be carried out on this dataset; the text says what to change."""
+
+
+@dataclass
+class Found:
+    """A case in the making."""
+
+    key: str
+    images: tuple[tuple[Part, ...], ...]
+    """View -> channel."""
+    fields: dict[str, str]
+    """That all its files agree in."""
+    by_file: list[tuple[str, dict[str, str]]]
+    """Files of the first channel in order, with their own fields."""
+    series: str = ""
+    """DICOM series, where it is known."""
+    files: list[str] = field(default_factory=list)
+    """All files in order."""
+
+    def __post_init__(self) -> None:
+        parts = [part for view in self.images for part in view]
+        self.files = list(dict.fromkeys(file for part in parts for file in part.files))
+
+    @property
+    def named(self) -> Named:
+        return Named(self.key, self.files, self.fields)
+
+
+@dataclass
+class Account:
+    """What became of files, rows and cases that are in no case, and what contradicts."""
+
+    left_out: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Reason, with its remedy -> files, rows or keys of cases."""
+    conflicts: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    dropped: dict[str, str] = field(default_factory=dict)
+    """Keys of cases that the rules leave out themselves -> why; nothing else is said of them."""
+
+    def leave(self, reason: str, *names: str) -> None:
+        if kept := [name for name in names if name not in self.dropped]:
+            self.left_out[reason] += kept

@@ -1,0 +1,65 @@
+"""Forms in which names and keys are compared, from exact to loose."""
+
+import re
+import unicodedata
+
+from shared.imaging.formats import suffix_of
+
+_SHORTEST_CODE = 6
+_DIGITS = re.compile(r"0*(\d+)")
+_APART = re.compile(r"[\s_\-.]+")
+_PREFIX = re.compile(r"(?:sub_|[a-z]+_?(?=\d))(.+)")
+
+
+def base(path: str) -> str:
+    """The last name of a path."""
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def stem(path: str) -> str:
+    """The same without its suffix."""
+    name = base(path)
+    return name[: len(name) - len(suffix_of(name))]
+
+
+def _zeroth(text: str) -> str:
+    text = text.strip().replace("\\", "/").strip("/")
+    while text.startswith("./"):
+        text = text[2:].lstrip("/")
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _first(text: str) -> str:
+    return _zeroth(text).casefold()
+
+
+def _second(text: str) -> str:
+    text = _first(text)
+    # Twice, since pictures of DICOM files are often called `x.dcm.png`.
+    for _ in range(2 if "." in text else 0):
+        suffix = suffix_of(text)
+        text = text[: len(text) - len(suffix)]
+    return text
+
+
+def same(text: str) -> str:
+    """One form for texts that differ in case, spaces, hyphens, leading zeros or suffixes only."""
+    return _DIGITS.sub(r"\1", _APART.sub("_", _second(text)))
+
+
+FORMS = (_zeroth, _first, _second, same)
+"""From exact to loose; what is equal in one is in all that follow."""
+
+
+def code(text: str) -> str:
+    """A number of six characters or more without what people put between them: `TC/2020/00123` is `tc202000123`. Empty
+    where it is shorter, or has no digit."""
+    found = re.sub(r"[\W_]+", "", _second(text))
+    return found if len(found) >= _SHORTEST_CODE and re.search(r"\d", found) else ""
+
+
+def bare(text: str) -> str:
+    """The last name without letters before its number: `sub-01` and `patient_1` are `1`."""
+    last = same(base(text))
+    found = _PREFIX.fullmatch(last)
+    return found[1] if found else last

@@ -1,0 +1,189 @@
+"""The trainer's search, held against results as the runner gives them; what the templates offer for it."""
+
+import subprocess
+import sys
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.model_trainer.playbook import parsed
+from services.model_trainer.playbook import playbook as train
+from services.model_trainer.search import alternatives
+from services.tool_runner.mounts import TEMPLATES
+from shared.agent.brief import Brief
+from shared.contracts.tools import ToolResult
+from shared.contracts.transcript import Call, Observation
+from shared.contracts.weights import Offered
+from tests.agents.test_trainer_playbooks import CONFIG, brief, ended, read, seen, settings, told
+
+OFFERED = (TEMPLATES / "diagnosis" / "search.yaml").read_text()
+SEARCHED = [(path.parent.name, path.name) for path in sorted(TEMPLATES.glob("*/*.yaml")) if path.name != "search.yaml"]
+SEARCHED = [one for one in SEARCHED if (TEMPLATES / one[0] / "search.yaml").exists()]
+FIT = {"backbone": "resnet18", "width": 64, "dimensions": 3, "share": 1.0}
+SHELF = (
+    Offered(
+        path="/weights/flat.pt", licence="l", source="s", tensors=9, parameters=9, fits=({**FIT, "dimensions": 2},)
+    ),
+    Offered(path="/weights/big.pt", licence="l", source="s", tensors=9, parameters=99, fits=(FIT,)),
+    Offered(path="/weights/fit.pt", licence="l", source="s", tensors=9, parameters=98, fits=(FIT,)),
+    Offered(path="/weights/odd.pt", licence="l", source="s", tensors=9, parameters=9),
+)
+Script = Generator[tuple[Call, ...], Observation, None]
+
+
+def begun(its: Brief, config: str = CONFIG) -> tuple[Script, tuple[Call, ...]]:
+    """The playbook, with the calls of its second turn."""
+    script = train(its)
+    (looked,) = next(script)
+    assert looked.arguments["paths"] == ["/workspace/config.yaml", "/workspace/search.yaml"]
+    return script, script.send(seen(read(**{"config.yaml": config, "search.yaml": OFFERED})))
+
+
+def timed(seconds: float, search: float | None = None, shelf: tuple[Offered, ...] = ()) -> Brief:
+    update = {"train_seconds": seconds, "search_seconds": search, "weights": shelf}
+    return brief("model_trainer").model_copy(update=update)
+
+
+def tries_of(calls: tuple[Call, ...]) -> dict[str, Any]:
+    """Name -> what is tried, without the number of the round; all calls before are edits."""
+    assert [one.name for one in calls[:-1]] == ["edit_files"] * (len(calls) - 1) and calls[-1].name == "try_configs"
+    tries: Any = calls[-1].arguments["tries"]
+    return {one["name"].rpartition("-")[0] or one["name"]: one for one in tries}
+
+
+def figures(calls: tuple[Call, ...], values: Mapping[str, float | None], spread: float | None = 0.02) -> Observation:
+    """The end of the tries that the calls ask for."""
+    jobs = [
+        {
+            "job_id": f"job-{one['name']}",
+            "tried": {"name": one["name"]},
+            "outcome": "ok" if values[name] is not None else "failed",
+            "metrics": {"metric": values[name], "spread": spread},
+        }
+        for name, one in tries_of(calls).items()
+    ]
+    return seen(event={"jobs": jobs})
+
+
+def test_what_is_better_by_more_than_the_spread_is_chosen_in_two_rounds_and_gone_on_with() -> None:
+    script, calls = begun(timed(2000))
+    first = tries_of(calls)
+    assert len(first) == 8 and "changes" in first["as-it-is"] and calls[-1].arguments["seconds"] == 800 // 2 // 8
+    assert first["as-it-is"]["changes"] == {"training.seed": 5}
+    assert first["higher-rate"]["changes"] == {"training.learning_rate": pytest.approx(0.003), "training.seed": 5}
+    values = {name: 0.6 for name in first} | {"wider": 0.8, "deeper": 0.81, "as-it-is": 0.7, "higher-rate": None}
+    calls = script.send(figures(calls, values))
+    second = tries_of(calls)
+    assert next(iter(second)) == "as-it-is" and {*second} >= {"wider", "deeper"} and len(second) == 4
+    assert second["wider"]["continues"] == "wider-1" and "changes" not in second["wider"]
+    assert calls[-1].arguments["seconds"] == 800 // 2 // 4
+    calls = script.send(figures(calls, {name: 0.7 for name in second} | {"wider": 0.73}))
+    last = tries_of(calls)["last"]
+    assert last["continues"] == "wider-2" and calls[-1].arguments["seconds"] == 1200
+    assert settings(CONFIG, calls[:-1])["model"]["width"] == 32, "the workspace says what is trained"
+    (submission,) = script.send(figures(calls, {"last": 0.75}))
+    assert submission.name == "submit_training" and submission.arguments["job_id"] == "job-last"
+    notes = str(submission.arguments["notes"])
+    assert "deeper 0.810 ± 0.020" in notes and "higher-rate no figure" in notes and "wider is taken" in notes
+
+
+@pytest.mark.parametrize(("better", "spread"), [(0.715, 0.02), (0.9, None), (0.6, 0.02)])
+def test_within_the_spread_or_without_one_the_module_stays_as_it_is(better: float, spread: float | None) -> None:
+    script, calls = begun(timed(300, search=180))
+    assert len(tries_of(calls)) == 4, "as many as get twenty seconds"
+    for _ in range(2):
+        values = {name: 0.7 for name in tries_of(calls)} | {"more-steps": better}
+        calls = script.send(figures(calls, values, spread))
+    assert (
+        tries_of(calls)["last"]["continues"] == "as-it-is-2" and calls[-1].arguments["seconds"] == 300 - 4 * 22 - 2 * 45
+    )
+    assert settings(CONFIG, calls[:-1])["training"]["batch_size"] == 8
+    (submission,) = script.send(figures(calls, {"last": 0.7}))
+    assert "nothing is changed" in str(submission.arguments["notes"])
+
+
+@pytest.mark.parametrize(("seconds", "search"), [(1799, None), (1000, 0), (300, 79), (60, 300)])
+def test_without_time_or_where_a_person_wants_none_there_is_no_search(seconds: float, search: float | None) -> None:
+    _, calls = begun(timed(seconds, search))
+    assert calls[-1].name == "start_training" and calls[-1].arguments["seconds"] == seconds
+
+
+@pytest.mark.parametrize(("with_them", "taken"), [(0.8, True), (0.705, False), (None, False)])
+def test_weights_of_the_shelf_are_one_candidate_among_the_others(with_them: float | None, taken: bool) -> None:
+    script, calls = begun(timed(1000, 80, SHELF))
+    fitting = {"model.backbone": "resnet18", "model.width": 64, "model.weights": "/weights/fit.pt", "training.seed": 5}
+    assert tries_of(calls)["weights"]["changes"] == fitting and len(tries_of(calls)) == 2
+    calls = script.send(figures(calls, {"as-it-is": 0.7, "weights": with_them}))
+    if with_them:
+        calls = script.send(figures(calls, {"as-it-is": 0.7, "weights": with_them}))
+    assert (settings(CONFIG, calls[:-1])["model"]["weights"] == "/weights/fit.pt") is taken
+    assert tries_of(calls)["last"]["continues"].startswith("weights" if taken else "as-it-is")
+
+
+def test_a_module_that_does_not_train_is_mended_first_and_what_cannot_be_gone_on_with_begins_anew() -> None:
+    script, calls = begun(timed(1000, 400))
+    calls = script.send(figures(calls, {name: 0.9 for name in tries_of(calls)} | {"as-it-is": None}))
+    assert calls[-1].name == "start_training" and calls[-1].arguments["seconds"] == 800
+    # Nothing could be tried, or gone on with.
+    refused = ToolResult(call_id="c", tool="try_configs", ok=False, summary="nothing was started")
+    script, calls = begun(timed(1000, 400))
+    calls = script.send(seen(refused))
+    assert calls[-1].name == "start_training" and calls[-1].arguments["seconds"] == 1000
+    script, calls = begun(timed(1000, 80))
+    for _ in range(2):
+        calls = script.send(figures(calls, {name: 0.7 for name in tries_of(calls)}))
+    (again,) = script.send(seen(refused))
+    assert again.name == "start_training" and again.arguments["seconds"] == 920
+    calls = script.send(ended("failed", told("memory")))
+    assert calls[-1].name == "start_training" and len(calls) > 1
+    (submission,) = script.send(ended("ok"))
+    assert submission.arguments["job_id"] == "job-1"
+
+
+def test_an_entry_fits_the_configuration_or_is_left_out() -> None:
+    config = parsed("a: {x: 4, y: auto, z: [24, 65, 8], flag: true}\ntraining: {rate: 0.01}\n")
+    offered = """
+half: {times: {a.x: 0.5, training.rate: 3}}
+shape: {times: {a.z: 0.7}}
+auto: {times: {a.y: 2}}
+truth: {times: {a.flag: 2}}
+unknown: {set: {a.w: 1}}
+same: {set: {a.x: 4}}
+elsewhere: {set: {a.x: 5}, where: {a.y: [3, 4]}}
+here: {set: {a.x: 5}, where: {a.y: [auto, 4], training.rate: 0.01}}
+as-it-is: {set: {a.x: 7}}
+of no form: 7
+"""
+    assert alternatives(timed(1000), config, offered) == {
+        "half": {"a.x": 2, "training.rate": pytest.approx(0.03)},
+        "shape": {"a.z": [16, 48, 8]},
+        "here": {"a.x": 5},
+    }
+    assert alternatives(timed(1000), config, "[:") == alternatives(timed(1000), config, "- a") == {}
+
+
+@pytest.mark.parametrize(("template", "name"), SEARCHED, ids=lambda one: one)
+def test_what_a_template_offers_is_a_configuration_of_it(template: str, name: str, tmp_path: Path) -> None:
+    config = (TEMPLATES / template / name).read_text()
+    offered = (TEMPLATES / template / "search.yaml").read_text()
+    settled = config.replace("input_shape: auto", "input_shape: [24, 64, 64]")
+    found = alternatives(timed(1000), parsed(settled), offered)
+    listed = yaml.safe_load(offered)
+    assert all(one["why"] for one in listed.values())
+    assert {*listed} - {*found} <= {one for one in listed if "where" in listed[one]}, "a key that is not there"
+    for number, changes in enumerate(found.values()):
+        changed = parsed(settled)
+        for key, value in changes.items():
+            section, _, last = key.partition(".")
+            changed[section][last] = value  # type: ignore[index]
+        (tmp_path / f"{number}.yaml").write_text(yaml.safe_dump(changed))
+    code = "import sys, config; [config.load(path) for path in sys.argv[1:]]"
+    folder = TEMPLATES / template
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, sorted(tmp_path.glob("*.yaml")))],
+        cwd=folder, env={"PYTHONPATH": f"{folder}:{TEMPLATES.parent}"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -1,0 +1,62 @@
+"""Files that cannot be read are named where rules are proposed and tried."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from propose_files import picture, volume
+
+from shared.dataset.files.listing import list_files
+from shared.dataset.profile.damaged import in_words
+
+ROOT = Path(__file__).parents[2]
+RULES = """
+task: diagnosis
+dimensions: 2
+images: [{files: "{label}/{name}.png"}]
+label: {source: {field: label}}
+exclude: [{files: "normal/6.png", reason: nothing in it}]
+"""
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def films(root: Path) -> None:
+    for name in ("normal", "benign"):
+        for number in range(8):
+            picture(root / name / f"{number}.png")
+    cut(root / "benign/3.png")
+    (root / "normal/6.png").write_bytes(b"")
+
+
+def told(probe: str, argument: str, root: Path, workspace: Path) -> str:
+    more = {"PYTHONPATH": str(ROOT), "M3_DATA": str(root), "M3_WORKSPACE": str(workspace)}
+    command = [sys.executable, ROOT / "services/tool_runner/probes" / probe, argument]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | more)
+    return str(json.loads(done.stdout.splitlines()[-1])["summary"])
+
+
+def test_unreadable_files_are_named_with_size_and_cause(tmp_path: Path) -> None:
+    for number in range(3):
+        volume(tmp_path / f"{number}.nii.gz")
+    assert in_words(list_files(tmp_path), list_files(tmp_path).images) == ""
+    cut(tmp_path / "1.nii.gz")
+    (tmp_path / "2.nii.gz").write_bytes(b"")
+    said = in_words(list_files(tmp_path), list_files(tmp_path).images, {"0.nii.gz": "holds NaN", "x.png": "not asked"})
+    size = (tmp_path / "1.nii.gz").stat().st_size
+    assert said.startswith("UNREADABLE: 3 of 3 image files cannot be read: ")
+    assert f"0.nii.gz (holds NaN), 1.nii.gz (cut off, {size} bytes), 2.nii.gz (0 bytes)" in said
+
+
+def test_proposals_and_tried_rules_name_them(tmp_path: Path) -> None:
+    films(tmp_path / "data")
+    (tmp_path / "dataset.yaml").write_text(RULES)
+    proposed = told("propose_rules.py", '{"task": "diagnosis"}', tmp_path / "data", tmp_path)
+    assert proposed.startswith("UNREADABLE: 2 of 16 image files cannot be read: benign/3.png (cut off, ")
+    assert "normal/6.png (0 bytes)" in proposed and "## 1. " in proposed
+    tried = told("resolve_rules.py", "dataset.yaml", tmp_path / "data", tmp_path)
+    assert tried.startswith("UNREADABLE: 1 of 15 image files cannot be read: benign/3.png (cut off, ")
