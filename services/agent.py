@@ -19,7 +19,7 @@ from shared.agent.solo import alone
 from shared.contracts.base import Event
 from shared.contracts.flow import stage_of
 from shared.contracts.questions import END, QuestionAsked
-from shared.contracts.runs import RoleFailed
+from shared.contracts.runs import DataCard, RoleFailed
 from shared.contracts.state import RunState, order_for, out_of_turn
 from shared.contracts.transcript import Waiting
 from shared.contracts.weights import Offered
@@ -53,12 +53,21 @@ class AgentService:
                 await self._work(order, state)
             self._waits.pop(event.run_id, None)
 
+    async def _cards(self, state: RunState) -> tuple[DataCard, ...]:
+        if self.role.name == "task_manager":
+            return await current_cards(self.bus, self.settings.profile_seconds)
+        if self.role.name == "data_engineer" and state.planned:
+            # The plan's copy of the card has only what the Task Manager was told.
+            card = await self.bus.card(state.planned.plan.dataset_id)
+            return (card,) if card else ()
+        return ()
+
     async def _work(self, order: str, state: RunState) -> None:
         assert state.requested is not None
         name, role = self.role.name, self.role
         if "collaboration" in state.requested.without:
             role = alone(role, self.team)
-        cards = await current_cards(self.bus, self.settings.profile_seconds) if name == "task_manager" else ()
+        cards = await self._cards(state)
         dataset = state.planned.plan.dataset_id if state.planned and stage_of(name).area == "build" else ""
         shelf = tuple(Offered.of(weights) for weights in await self.bus.weights(dataset)) if dataset else ()
         brief = make_brief(name, order, state, cards, self.settings.train_seconds, shelf)

@@ -196,7 +196,7 @@ def as_object(text: str) -> Mapping[str, Any]:
 
 
 def common_size(measured: Mapping[str, Any]) -> list[int]:
-    """Edges (x, y, z or width, height) of the median image; empty when nothing was measured."""
+    """Edges (D, H, W or H, W) of the median image; empty when nothing was measured."""
     shape = measured.get("shape")
     edges = shape.get("median") if isinstance(shape, Mapping) else None
     return [round(edge) for edge in edges] if isinstance(edges, list | tuple) else []
@@ -262,7 +262,7 @@ def input_shape(measured: Mapping[str, Any], dimensions: int, gpu: bool) -> tupl
     """(D, H, W) or (H, W): near the images' own size, no larger than the machine can train on in minutes."""
     edges = common_size(measured) or [96] * dimensions
     largest = {(2, True): 384, (2, False): 160, (3, True): 160, (3, False): 64}[(dimensions, gpu)]
-    side = max(32, min(largest, max(edges[:2]) // 16 * 16 or 32))
+    side = max(32, min(largest, max(edges[-2:]) // 16 * 16 or 32))
     if dimensions == 2:
         return (side, side)
     depth = min(edges)

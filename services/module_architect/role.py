@@ -34,12 +34,16 @@ def probe(answer: AssembledModule, brief: Brief) -> Probe:
 
 
 def pace(facts: Facts, batch: int, seconds: float) -> dict[str, JsonValue]:
-    """Size of the network, how long a step took in the probe, and how many epochs of such steps `seconds` hold."""
-    found = {name: facts[name] for name in ("parameters", "milliseconds", "device") if facts.get(name)}
-    counts, step = facts.get("counts"), facts.get("milliseconds")
+    """Size of the network, what a step of the probe's `samples` took, and how many epochs of such steps `seconds` hold:
+    a guess, as loading and augmentation are not in it."""
+    found = {name: facts[name] for name in ("parameters", "device") if facts.get(name)}
+    counts, config, step = facts.get("counts"), facts.get("config"), facts.get("milliseconds")
     cases = counts.get("train") if isinstance(counts, dict) else None
     if isinstance(step, int | float) and step > 0 and isinstance(cases, int) and cases:
-        found |= {"batch": batch, "epochs": round(1000 * seconds / (step * max(1, cases / batch)), 1)}
+        patches = config.get("sampling.patches_per_image") if isinstance(config, dict) else None
+        cases *= patches if isinstance(patches, int) else 1
+        found["step"] = {"samples": batch, "milliseconds": step}
+        found["epochs"] = {"seconds": seconds, "fit": round(1000 * seconds / (step * max(1, cases / batch)), 1)}
     return found
 
 
@@ -61,6 +65,7 @@ def assembled(answer: AssembledModule, facts: Facts, brief: Brief, state: RunSta
         batch_shapes=shapes,
         workspace_sha256=str(facts["workspace_sha256"]),
         settled=settled if isinstance(settled, dict) else {},
+        config=config if isinstance(config := facts.get("config"), dict) else {},
         measured=pace(facts, shapes["train"][0], brief.train_seconds),
         spent=spent,
     )

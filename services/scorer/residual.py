@@ -5,7 +5,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache
 from typing import TypeAlias
@@ -32,8 +32,25 @@ _FIELD = re.compile(r"\{(\w+)\}")
 _COMPARED = 4_000_000
 """Tokens of a proposal times tokens of rules up to which they are compared one by one: hostile rules are long."""
 
+_RUN = 4
+"""Words of request and card, next to each other, of which a name may be made: right_ventricle."""
+
 Token: TypeAlias = tuple[str, str]
 """`key`, `entry`, `end`, `text` or `value`, and what it says."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Texts that are a choice among few."""
+
+    said: frozenset[str]
+    runs: frozenset[str]
+
+    def bits(self, text: str, fields: frozenset[str] = frozenset()) -> float:
+        """Of which kind it is, and which; what is neither is written out."""
+        if text in self.said:
+            return 1 + math.log2(len(self.said))
+        return 2 + (math.log2(len(self.runs)) if text in self.runs else _text(text, fields))
 
 
 @dataclass(frozen=True)
@@ -74,10 +91,11 @@ def residual(tables: Sequence[CaseTable], words: str, cases: int) -> Residual:
       was limited, and which of its proposals then. Then what differs, in the shorter of two ways. In their text: where
       in the proposal, how many of its tokens go, and what stands there instead, written out. A text that is in a
       proposal, is a name that one tells apart, a value of a field with few of them, or a word of request and card is a
-      choice among these. Whatever rules say of a case follows from them and the files, so it cannot be more than that:
-      cases that they leave out and names, too. Or in their cases (`Apart`): which are absent, have another label, are
-      of another patient, and what classes are called. Only the cases, and the few words and numbers that are told
-      beside them, go behind the lock, so rules that find the same say the same, however they are written.
+      choice among these, and so is a name made of up to four neighbouring words of these two. Whatever rules say of a
+      case follows from them and the files, so it cannot be more than that: cases that they leave out and names, too.
+      Or in their cases (`Apart`): which are absent, have another label, are of another patient, and what classes are
+      called. Only the cases, and the few words and numbers that are told beside them, go behind the lock, so rules
+      that find the same say the same, however they are written.
     - handed back: of the cases that the rules find any that the Data Engineer says were handed back.
     - script: a class and a patient for each case, since a script may list any, the names of classes letter by letter,
       and which cases there are; here it is no upper bound.
@@ -116,15 +134,16 @@ def _subset(many: int, most: int) -> float:
 
 def _rules(table: CaseTable, rules: Rules, words: str) -> float:
     names = {name for one in table.proposals for name in one.coverage.label_names}
-    known = names | _choices() | set(re.findall(r"\w+", words)) | _texts(table.proposals)
+    said = frozenset({*names, *_choices(), *re.findall(r"\w+", words), *_texts(table.proposals)})
+    known = Known(said, _runs(words))
     narrowed = _subset(len(names), len(table.coverage.label_names))
     written = _tokens(_plain(rules))
 
-    def shortest(begun: Sequence[Proposal], known: set[str]) -> float:
+    def shortest(begun: Sequence[Proposal], known: Known) -> float:
         texts = [_changed([], written, known), *(_changed(_written(one), written, known) for one in begun)]
         return math.log2(1 + 2 * len(begun)) + min(*texts, *(_told(one, table, known) for one in begun), math.inf)
 
-    limited = narrowed + shortest(table.limited, known | _texts(table.limited))
+    limited = narrowed + shortest(table.limited, replace(known, said=said | _texts(table.limited)))
     return 1 + min(shortest(table.proposals, known), limited)
 
 
@@ -136,14 +155,26 @@ def _texts(proposals: Sequence[Proposal]) -> set[str]:
     return {said for one in proposals for _, said in _written(one)}
 
 
-def _told(proposal: Proposal, table: CaseTable, known: set[str]) -> float:
+def _runs(words: str) -> frozenset[str]:
+    """Names that could be made of words which stand next to each other."""
+    found = set()
+    for text in (words, words.lower()):
+        each = re.findall(r"\w+", text)
+        for size in range(2, _RUN + 1):
+            parts = [each[start : start + size] for start in range(len(each) - size + 1)]
+            found |= {joint.join(part) for part in parts for joint in ("_", " ", "-")}
+    return frozenset(found)
+
+
+def _told(proposal: Proposal, table: CaseTable, known: Known) -> float:
     """Bits of what makes the cases of `table`, and what is told beside them, of those of the proposal."""
     one = proposal.apart
-    if one is None:
+    if one is None or not one.renamed.keys() <= set(proposal.coverage.label_names):
         return math.inf
     bits = _changed(_beside(proposal.coverage), _beside(table.coverage), known)
-    renamed: list[Token] = [("text", name) for both in one.renamed.items() for name in both]
-    bits += _changed([], renamed, known) + 1  # whether the split goes
+    bits += 2  # whether the split goes, and whether anything is called otherwise
+    if one.renamed:
+        bits += len(proposal.coverage.label_names) + sum(map(known.bits, one.renamed.values()))
     left = one.cases - one.absent
     bits += _subset(one.cases, one.absent) + _subset(left, one.relabelled) + _subset(left, one.regrouped)
     # Somebody who moves goes to the patient of another case, or is said to go to the own one and is alone.
@@ -192,7 +223,7 @@ def _each(value: JsonValue) -> Iterator[Token]:
         yield "value", json.dumps(value)
 
 
-def _changed(begun: list[Token], written: list[Token], known: set[str]) -> float:
+def _changed(begun: list[Token], written: list[Token], known: Known) -> float:
     """Bits of what makes `written` of `begun`: a bit before each change and one at the end."""
     place = math.log2(len(begun) + 1)
     before, after = _fields(begun), _fields(written)
@@ -222,7 +253,7 @@ def _fields(tokens: Sequence[Token]) -> frozenset[str]:
     return frozenset(name for _, said in tokens for name in _FIELD.findall(said))
 
 
-def _bits(token: Token, fields: frozenset[str], known: set[str]) -> float:
+def _bits(token: Token, fields: frozenset[str], known: Known) -> float:
     """Of one token, where its kind is known and the patterns have these `{fields}`."""
     kind, said = token
     if kind in ("entry", "end"):
@@ -231,8 +262,7 @@ def _bits(token: Token, fields: frozenset[str], known: set[str]) -> float:
         return 1 + FIELD
     if kind == "value":
         return BYTE * (len(said) + 1)
-    # One bit tells a field from another key, and one whether the text is known.
-    return (kind == "key") + 1 + (math.log2(len(known)) if said in known else _text(said, fields))
+    return (kind == "key") + known.bits(said, fields)  # a bit tells a field from another key
 
 
 def _text(text: str, fields: frozenset[str]) -> float:

@@ -86,6 +86,8 @@ def cases(found: Any) -> list[str]:
     listed = worst_first(found)
     if not listed:
         return []
+    if listed[0]["figure"] == listed[-1]["figure"]:
+        return [f"Each of the {len(listed)} cases has {_shown(listed[0]['figure'])}"]
     shown = [f"{in_line(one['id'], 40)} {_shown(one['figure'])}" for one in listed[:_CASES]]
     more = f", ... best {_shown(listed[-1]['figure'])}" if len(listed) > _CASES else ""
     lines = [f"Worst cases: {', '.join(shown)}{more}"]

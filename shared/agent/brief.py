@@ -23,6 +23,8 @@ class Brief(Contract):
     requested: RunRequested
     cards: tuple[DataCard, ...] = ()
     """Registered datacards; for the Task Manager only."""
+    files: dict[str, JsonValue] = {}
+    """What trusted code saw in the dataset's files; for the Data Engineer only."""
     planned: TaskPlanned | None = None
     prepared: DatasetPrepared | None = None
     locked: DatasetLocked | None = None
@@ -53,7 +55,8 @@ def make_brief(
     train_seconds: float,
     weights: tuple[Offered, ...] = (),
 ) -> Brief:
-    """Only what the role may know: the index (which names test samples) and the sealed split stay behind."""
+    """Only what the role may know: the index (which names test samples) and the sealed split stay behind. `cards` are
+    all for the Task Manager, the dataset's whole one for the Data Engineer."""
     if state.requested is None:
         raise ValueError(f"run {state.run_id} was never requested")
     later = role in ("module_architect", "model_trainer")
@@ -67,6 +70,7 @@ def make_brief(
         order=order,
         requested=state.requested,
         cards=tuple(card.for_planning() for card in cards) if role == "task_manager" else (),
+        files=cards[0].profile.for_rules() if role == "data_engineer" and cards and cards[0].profile else {},
         planned=state.planned,
         # Its coverage and notes name files and people.
         prepared=state.prepared if role == "data_engineer" else None,

@@ -107,7 +107,7 @@ def _from_others(brief: Brief) -> dict[str, str]:
         parts["From the Task Manager"] = plan.instructions.get(brief.role, "")
     if brief.planned and brief.role == "data_engineer":
         card = brief.planned.card
-        told = {"name": card.name, "description": card.description, **card.extra, "files": _files(card)}
+        told = {"name": card.name, "description": card.description, **card.extra, "files": brief.files or _files(card)}
         parts["Card of the dataset"] = as_text({name: one for name, one in told.items() if one})
     if brief.locked:
         lock = brief.locked
@@ -121,7 +121,7 @@ def _from_others(brief: Brief) -> dict[str, str]:
     if brief.assembled:
         made = brief.assembled
         module = made.module.model_dump(mode="json", exclude_defaults=True, exclude={"confirmed"})
-        told = {**module, "batches": made.batch_shapes, "settled": made.settled, "probe": made.measured}
+        told = {**module, "config": made.config or made.settled, "probe": made.measured}
         parts["Module, as the probe saw it"] = as_text({name: one for name, one in told.items() if one})
     if brief.weights:
         shelf = [one.model_dump(mode="json", exclude_defaults=True) for one in brief.weights]

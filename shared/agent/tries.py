@@ -82,15 +82,17 @@ def _line(number: int, done: JobFinished, value: float | None) -> str:
         return f"{number}. {name}: {done.outcome} after {done.seconds:.0f} s. {_change(done)}Why: {_why(done)}"
     spread, epochs, seconds = (_number(metrics.get(key)) for key in ("spread", "epochs", "seconds"))
     said = "undefined" if value is None else f"{value:.3f}"
-    parts = [said + (f" ± {spread:.3f}" if spread is not None else "")]
+    if spread is not None:
+        said += f" ± {spread:.3f}" if spread >= 0.0005 else " (the same for all cases: they tell no more)"
+    parts = [said]
     if epochs:
         each = f" of {(seconds or done.seconds) / epochs:.1f} s" if epochs >= 0.01 else ""
         parts.append(f"{epochs:g} epochs{each}")
-    parts.append(f"{done.seconds:.0f} s in all")
+    parts.append(f"{_charged(done):.0f} s counted" if tried else f"{done.seconds:.0f} s in all")
     curve = metrics.get("curve")
     points = curve.get("metric") if isinstance(curve, dict) else None
     if isinstance(points, list) and points:
-        parts.append("curve " + " ".join(f"{point:.2f}" for point in points if isinstance(point, int | float)))
+        parts.append("curve " + " ".join(f"{point:.3f}" for point in points if isinstance(point, int | float)))
     return f"{number}. {name}: {', '.join(parts)}. {_change(done)}".rstrip()
 
 

@@ -39,6 +39,7 @@ class ModuleAssembled(Event):
     settled: dict[str, JsonValue] = {}
     """Key of the configuration that stood on `auto` -> what it became."""
     measured: dict[str, JsonValue] = {}
-    """`parameters`; `milliseconds` that a step of the probe's `batch` took on its `device`; `epochs` of such steps that
-    the time of a job holds."""
+    """`parameters`, `device`; `step`: what one of the probe took; `epochs` of such steps that fit into the seconds."""
+    config: dict[str, JsonValue] = {}
+    """Dotted key of the configuration -> value, `auto` settled."""
     spent: Spent = Spent()

@@ -7,6 +7,8 @@ from pydantic import Field, JsonValue
 from shared.contracts.base import Contract
 from shared.contracts.rules import Source
 
+GROUPS, COLUMNS = 12, 30
+"""Kinds of files (and tables), and columns of each, that the Data Engineer's core is told."""
 ColumnKind = Literal["integer", "number", "date", "text", "category", "id", "empty"]
 MODALITIES = {"CT": "CT", "MR": "MRI", "PT": "PET", "US": "ultrasound", "CR": "X-ray", "DX": "X-ray",
               "MG": "mammography", "OP": "photograph", "OPT": "OCT",
@@ -118,6 +120,28 @@ class Profile(Contract):
     """What was not looked at, and why."""
     measured: dict[str, JsonValue] = Field(default={})
 
+    def for_rules(self) -> dict[str, JsonValue]:
+        """What the Data Engineer's core is told before it looks itself: kinds of files, tables with their columns, what
+        is wrong."""
+        groups = [
+            f"{one.files} x {one.pattern} ({', '.join(filter(None, (one.kind, one.modality, _size(one))))})"
+            + (f", {one.unreadable} of {one.looked_at} not readable" if one.unreadable else "")
+            for one in self.groups[:GROUPS]
+        ]
+        tables = [
+            f"{one.file}{f' sheet {one.sheet}' if one.sheet else ''}: {one.rows} rows of "
+            + ", ".join(column.name for column in one.columns[:COLUMNS])
+            for one in self.tables[:GROUPS]
+        ]
+        wrong = list(self.warnings[:5])
+        told: dict[str, JsonValue] = {
+            "images": self.images,
+            "groups": [*groups],
+            "tables": [*tables],
+            "wrong": [*wrong],
+        }
+        return {name: one for name, one in told.items() if one}
+
     def for_planning(self) -> "Profile":
         """All that the Task Manager's core is told of files: counts, and words of our own.
 
@@ -128,3 +152,8 @@ class Profile(Contract):
             modalities={name: many for name, many in self.modalities.items() if name.rstrip("?") in MODALITIES},
             tasks=self.tasks, not_read=self.not_read,
         )  # fmt: skip
+
+
+def _size(group: FileGroup) -> str:
+    edges = " x ".join(map(str, group.shape))
+    return f"{edges} x {group.channels} channels" if edges and group.channels > 1 else edges

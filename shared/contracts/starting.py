@@ -35,15 +35,18 @@ class Try(Contract):
     files: dict[str, str] = {}
     """Path in the workspace -> its whole text, where a try needs other code."""
     continues: str | None = None
-    """Name or job id of a training of this run that is gone on with, from its workspace and checkpoints."""
+    """Name or job id of a training of this run that is gone on with, from its workspace and checkpoints, for `seconds`
+    more; its learning rate begins where it would be in a training of the whole time. With `changes` of anything but the
+    time the template begins anew."""
 
 
 class TryConfigs(ToolArgs):
     """Train 1 to 8 variants of the workspace for `seconds` each and go to sleep until all have ended; you are then told
     one table of all trainings so far, best first. Each runs in a copy of its own, side by side where runners are free,
-    so your workspace stays as it is; the package of any can be delivered. Give only what differs: [] of changes is the
+    so your workspace stays as it is; the package of any can be delivered. Give only what differs: no changes are the
     workspace as it is. `training.train_seconds` is set for you. All tries and the last training together may take the
-    run's `train_seconds`; a try that is continued costs its further seconds only.
+    run's `train_seconds`; what a job takes to begin and end beyond its seconds is not counted. Tries that run side by
+    side share the machine: of two on two cores each makes half of the steps.
     """
 
     tool = "try_configs"

@@ -43,12 +43,14 @@ class ReadFiles(ToolArgs):
 
 
 class CopyFiles(ToolArgs):
-    """Copy a file or a folder (for instance a template) into the workspace. Refuses to overwrite other content."""
+    """Copy a file or a folder (for instance a template) into the workspace. Refuses to overwrite a file with other
+    content unless `overwrite` is set."""
 
     tool = "copy_files"
     reads_only = False
     source: str
     destination: str
+    overwrite: bool = False
 
 
 class WriteFiles(ToolArgs):
@@ -83,7 +85,7 @@ class RunScript(ToolArgs):
     """Run a command, or the text of a Python script, in the sandbox with the workspace as current folder.
 
     No network. Environment: M3_WORKSPACE, M3_DATA, M3_TEMPLATES give the folders as paths. Give `command` or `script`.
-    Work of more than ten minutes is a job: use start_training.
+    Nothing here may take more than ten minutes; a training is a job of the Model Trainer's.
     """
 
     tool = "run_script"

@@ -17,8 +17,8 @@ from tests.cases import dataset_facts, locked
 CONFIG = (TEMPLATES / "report_generation" / "config.yaml").read_text()
 CPU: dict[str, Any] = {"gpus": [], "cpu_threads": 2}
 GPU: dict[str, Any] = {"gpus": ["nvidia0"], "cpu_threads": 8}
-FILMS = {"shape": {"median": [2048, 2500]}, "views": {"2": 9, "1": 1}, "channels": {"3": 8, "1": 2}}
-SCAN = {"shape": {"median": [240, 240, 155]}, "views": {"1": 9}}
+FILMS = {"shape": {"median": [2500, 2048]}, "views": {"2": 9, "1": 1}, "channels": {"3": 8, "1": 2}}
+SCAN = {"shape": {"median": [155, 240, 240]}, "views": {"1": 9}}
 SEQUENCES = {**SCAN, "views": {"6": 9}, "channels": {"2": 9}}
 
 

@@ -18,6 +18,7 @@ from shared.agent.role import Role
 from shared.agent.showing import CLOSE, OPEN, fenced
 from shared.agent.solo import alone, going_on
 from shared.contracts.modules import AssembledModule
+from shared.contracts.profile import Column, FileGroup, Profile, TableFacts
 from shared.contracts.rules import Rules
 from shared.contracts.runs import SWITCHES, DataCard
 from shared.contracts.state import fold, order_for
@@ -176,6 +177,19 @@ def test_a_setting_that_disagrees_with_what_was_measured_comes_back_once() -> No
     windowed = facts | {"config": {"preprocess.intensity": "window", "training.metric": "auc_macro"}}
     assert not check_module(answer, windowed, brief)
     assert "selects by accuracy" in check_module(answer, facts | {"config": {"training.metric": "accuracy"}}, brief)[0]
+
+
+def test_the_data_engineer_is_told_what_the_files_are_and_no_later_role_is() -> None:
+    column = Column(name="kl_left", kind="integer", filled=1.0, distinct=5)
+    group = FileGroup(pattern="films/{part1}.dcm", files=40, suffix=".dcm", kind="picture", example="films/1.dcm",
+                      shape=(72, 80), modality="X-ray", looked_at=9, unreadable=1)  # fmt: skip
+    profile = Profile(digest="d", files=42, size=1, images=40, groups=(group,), warnings=("1 of 40 is cut off",),
+                      tables=(TableFacts(file="export.xlsx", rows=20, columns=(column,)),))  # fmt: skip
+    card = DataCard(dataset_id="d", name="d", path="/d", description="x", profile=profile)
+    told = opening(brief_of(TEAM[1], card))
+    assert "export.xlsx: 20 rows of kl_left" in told and "1 of 40 is cut off" in told
+    assert "40 x films/{part1}.dcm (picture, X-ray, 72 x 80), 1 of 9 not readable" in told
+    assert all("kl_left" not in opening(brief_of(role, card)) for role in (TEAM[0], *TEAM[2:]))
 
 
 @pytest.mark.parametrize("page", RULES_IN)

@@ -340,7 +340,13 @@ def test_shape_and_words_on_record_are_those_of_what_was_built() -> None:
     event = assembled(answer, facts, its, RunState(run_id="r1"), Spent())
     assert event.settled == {"preprocess.views": 1}
     steps = its.train_seconds / 0.1
-    assert event.measured == {"milliseconds": 100.0, "device": "cpu", "batch": 8, "epochs": steps / 10}
+    told = {"step": {"samples": 8, "milliseconds": 100.0}, "epochs": {"seconds": its.train_seconds, "fit": steps / 10}}
+    assert event.measured == {"device": "cpu"} | told
+    # An epoch of patches has several of each image.
+    facts["config"] = {"sampling.patches_per_image": 4, "training.seed": 0}
+    event = assembled(answer, facts, its, RunState(run_id="r1"), Spent())
+    assert event.measured["epochs"] == {"seconds": its.train_seconds, "fit": steps / 40}
+    assert event.config == facts["config"]
     assert event.module.input_shape == (1, 24, 64, 64)
     assert event.module.model_dump(include=set(built)) == built
     assert event.batch_shapes["val"] == (8, 1, 24, 64, 64)

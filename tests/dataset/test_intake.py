@@ -144,7 +144,8 @@ def test_facts_tell_the_content_and_wrapping_the_files(pictures: Ran, volumes: R
     assert around.numbers["study date"] == (float(date(2020, 1, 1).toordinal()),)
     assert around.kinds["scanner"] == (digest("Acme"), "", "", "") and around.groups.manufacturer == digest("acme")
     assert "Acme" not in volumes.taken["series"].model_dump_json()
-    assert volumes.taken["channels"].facts["channels"] == 2
+    both: dict[str, Any] = volumes.taken["channels"].facts
+    assert both["channels"] == 2 and len(both["percentiles"]) == 6, "of one channel after the other"
 
 
 def test_volumes_are_turned_to_one_form_and_copies_are_known(volumes: Ran) -> None:

@@ -138,18 +138,21 @@ def test_facts_are_measured_over_training_cases() -> None:
         for number, one in enumerate(labelled(40))
     ]  # fmt: skip
     measured = locked(table(cases)).sealed.facts.measured
-    assert measured["shape"] == {"low": [10, 20, 5], "median": [10.5, 20, 5], "high": [11, 20, 5]}
+    assert measured["axes"] == "D, H, W"
+    assert measured["shape"] == {"low": [5, 20, 10], "median": [5, 20, 10.5], "high": [5, 20, 11]}
     assert (measured["cases"], measured["hu"], measured["channels"]) == (22, 1.0, {"1": 22})
     assert measured["percentiles"] == {"all": [-1000, 45, 300], "covid": [-1000, 50, 300], "normal": [-1000, 40, 300]}
-    assert measured["spacing"]["median"] == [0.7, 0.7, 5.0]
+    assert measured["spacing"]["median"] == [5.0, 0.7, 0.7]
 
 
 def test_values_of_a_structure_are_those_inside_of_it() -> None:
     inside = {"6": [20.0, 60.0, 90.0], "28": [1.0, 2.0, 3.0]}
-    facts = {"percentiles": [-1000.0, 40.0, 300.0], "percentiles_inside": inside}
+    facts = {"percentiles": [-1000.0, 40.0, 300.0], "percentiles_inside": inside, "label_voxels": {"6": 90}}
     cases = [one.model_copy(update={"facts": facts}) for one in masked()]
-    told = locked(table(cases, **ORGANS)).sealed.facts.measured["percentiles"]
-    assert told == {"all": [-1000, 40, 300], "liver": [20, 60, 90], "spleen": [1, 2, 3]}
+    told = locked(table(cases, **ORGANS)).sealed.facts.measured
+    assert told["percentiles"] == {"all": [-1000, 40, 300], "liver": [20, 60, 90], "spleen": [1, 2, 3]}
+    assert told["without"] == 0
+    assert told["structures"] == {"liver": {"cases": told["cases"], "voxels": [90, 90, 90]}}
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,14 @@ def test_what_differs_in_the_cases_is_seen(data: Path, written: Mapping[str, Any
     assert table(data, written).proposals[0].apart == apart
 
 
+def test_classes_called_by_words_of_the_request_are_a_choice_among_these(data: Path) -> None:
+    words = f"{WORDS}, which is lung_disease or healthy lung, as radiologists do"
+    own = table(data, label(classes={"ill": "lung_disease", "well": "healthy_lung"}))
+    strange = table(data, label(classes={"ill": "lvng_disease", "well": "healthy_lvng"}))
+    of_words, written = (residual([one], words, CASES).bits["rules"] for one in (own, strange))
+    assert of_words < 0.5 * CASES < 3 * CASES < written
+
+
 ATTACKS: dict[str, tuple[dict[str, Any], float]] = {
     "cases that are dropped by pattern": (
         BY_HAND | {"exclude": [{"files": f"films/film{n:03}.png", "reason": "x"} for n, one in enumerate(TOLD) if one]},

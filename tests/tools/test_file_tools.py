@@ -234,6 +234,8 @@ async def test_copying_a_template_keeps_modes_and_repeats_quietly(bench) -> None
     third = await bench("copy_files", source="/templates/diagnosis", destination=".")
     assert not third.ok and "/workspace/train.py exists with other content" in third.summary
     assert not (bench.workspace / "more.py").exists()
+    last = await bench("copy_files", source="/templates/diagnosis/train.py", destination="train.py", overwrite=True)
+    assert last.ok and (bench.workspace / "train.py").read_text() == "pass\n"
 
 
 async def test_copying_never_deletes_what_is_there(bench) -> None:

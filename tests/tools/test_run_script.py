@@ -17,6 +17,9 @@ async def test_a_failing_part_of_a_pipe_fails(bench) -> None:
     result = await bench("run_script", command="false | tee log.txt")
     assert not result.ok and result.exit_code == 1
     assert "printed nothing" in result.summary
+    # head ends the one before it, which is no failure.
+    result = await bench("run_script", command="seq 1000000 | head -2")
+    assert result.ok and result.exit_code == 141 and "read enough" in result.summary and "1\n2" in result.summary
 
 
 async def test_a_script_is_kept_imports_from_the_workspace_and_gets_arguments(bench) -> None:
@@ -58,7 +61,7 @@ async def test_running_out_of_time_is_a_result_with_a_hint(bench) -> None:
     result = await bench("run_script", command="echo started; sleep 20", seconds=1)
     assert not result.ok and result.exit_code is None
     assert result.data["outcome"] == "timeout"
-    assert "start_training" in result.summary and "started" in result.summary
+    assert "training is a job" in result.summary and "started" in result.summary
 
 
 async def test_huge_output_is_head_and_tail(bench) -> None:

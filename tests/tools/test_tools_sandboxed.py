@@ -64,7 +64,7 @@ def test_scripts_read_the_data_and_cannot_write_to_it(seen: dict[str, Any]) -> N
 
 def test_commands_and_time_limits(seen: dict[str, Any]) -> None:
     assert seen["command"]["ok"] and "hello" in seen["command"]["summary"]
-    assert seen["slow"]["data"]["outcome"] == "timeout" and "start_training" in seen["slow"]["summary"]
+    assert seen["slow"]["data"]["outcome"] == "timeout" and "training is a job" in seen["slow"]["summary"]
 
 
 def test_previews_find_their_files_at_this_level(seen: dict[str, Any]) -> None:

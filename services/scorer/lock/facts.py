@@ -76,24 +76,49 @@ def classes_of(case: CaseRecord, values: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def measured(cases: Sequence[CaseRecord], values: Mapping[str, int]) -> dict[str, JsonValue]:
-    """Of the training cases: `cases`; `shape` and `spacing` (lowest, median and highest along each axis); `channels`
-    and `views` -> cases; `hu`, the share in Hounsfield units; `percentiles` (medians over cases of 0.5, 50 and 99.5 %),
-    of `all` and by class; of a structure those of the voxels inside of it."""
+    """Of the training cases: `cases`; `shape` and `spacing` along the `axes` that a configuration has (lowest, median
+    and highest); `channels` and `views` -> cases; `hu`, the share in Hounsfield units; `percentiles` (medians over
+    cases of 0.5, 50 and 99.5 %), of `all` and by class, of several channels one after the other; of a structure those
+    of the voxels inside of it. Of masks also `_sizes`."""
     by_class: defaultdict[str, list[JsonValue]] = defaultdict(list)
     for case in cases:
         for name in ("all", *classes_of(case, values)):
             by_class[name].append(_percentiles(case, values.get(name)))
     shown = sorted(by_class, key=lambda name: (name != "all", -len(by_class[name]), name))[: BY_CLASS + 1]
     channels = Counter(str(case.facts["channels"]) for case in cases if "channels" in case.facts)
+    shape = _spread([_turned(case.facts.get("shape")) for case in cases])
+    axes = "DHW"[-len(shape["median"]) :] if shape else ""
     return {
         "cases": len(cases),
-        "shape": _spread([case.facts.get("shape") for case in cases]),
-        "spacing": _spread([case.facts.get("spacing") for case in cases]),
+        "axes": ", ".join(axes),
+        "shape": _told(shape),
+        "spacing": _told(_spread([_turned(case.facts.get("spacing")) for case in cases])),
         "channels": dict(sorted(channels.items())),
         "views": dict(sorted(Counter(str(len(case.images)) for case in cases).items())),
         "hu": float(np.mean([case.facts.get("hu") is True for case in cases])) if cases else 0.0,
         "percentiles": {name: _medians(by_class[name]) for name in shown},
+        **(_sizes(cases, values) if values else {}),
     }
+
+
+def _told(spread: Mapping[str, list[JsonValue]] | None) -> JsonValue:
+    return None if spread is None else dict(spread)
+
+
+def _turned(edges: JsonValue) -> JsonValue:
+    """x, y, z (or width and height) as D, H, W."""
+    return edges[::-1] if isinstance(edges, list) else edges
+
+
+def _sizes(cases: Sequence[CaseRecord], values: Mapping[str, int]) -> dict[str, JsonValue]:
+    """`without` any structure -> cases; `voxels` of each structure in the cases that have it: least, median, most."""
+    found: dict[str, JsonValue] = {}
+    for name in list(values)[:BY_CLASS]:
+        counts = [case.facts.get("label_voxels") for case in cases]
+        there = [one[key] for one in counts if isinstance(one, dict) and (key := str(values[name])) in one]
+        if sizes := [float(size) for size in there if isinstance(size, int | float)]:
+            found[name] = {"cases": len(sizes), "voxels": _plain(np.percentile(sizes, (0, 50, 100)))}
+    return {"without": sum(not classes_of(case, values) for case in cases), "structures": found}
 
 
 def _percentiles(case: CaseRecord, structure: int | None) -> JsonValue:
@@ -126,7 +151,7 @@ def greys(train: Sequence[CaseRecord], val: Sequence[CaseRecord]) -> dict[str, J
     return {"greys_alone": {"balanced_accuracy": round(right, 3), "guessing": round(1 / len(classes), 3)}}
 
 
-def _spread(found: Sequence[JsonValue]) -> JsonValue:
+def _spread(found: Sequence[JsonValue]) -> dict[str, list[JsonValue]] | None:
     table = _table(found)
     if table is None:
         return None

@@ -19,6 +19,8 @@ _IMAGES = 12
 _SECONDS = 60.0
 """For opening images."""
 _NAMES, _EXAMPLES, _TABLES = 50, 10, 50
+_TEXTS = (".md", ".rst", ".cfg", ".ini")
+"""Beside tables, what may say what a dataset is."""
 
 
 def preview(virtual: str) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def preview(virtual: str) -> dict[str, Any]:
         "total_folders": len(listing.folders),
         "complete": listing.complete,
         "levels": levels[:12],
-        "tables": [file for file in listing.files if is_table(file)][:_TABLES],
+        "tables": _by_name([file for file in listing.files if is_table(file) or file.endswith(_TEXTS)]),
         "images": images,
         "unreadable": unreadable,
         "skipped": listing.skipped,
@@ -84,6 +86,15 @@ def levels_of(files: Iterable[str]) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _by_name(files: list[str]) -> list[str]:
+    """Each, but of many with one name (Info.cfg of every case) one."""
+    named: defaultdict[str, list[str]] = defaultdict(list)
+    for file in files:
+        named[file.rpartition("/")[2]].append(file)
+    shown = [many[0] + (f" and {len(many) - 1} more of that name" if many[1:] else "") for many in named.values()]
+    return shown[:_TABLES]
 
 
 def look(root: Path, files: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:

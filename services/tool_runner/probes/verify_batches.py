@@ -35,7 +35,8 @@ from shared.training.package import described
 BATCH = 4
 BATCHES = 2
 DRAWN = 8
-STEPS = 2
+STEPS, STEP_SECONDS = 4, 5.0
+"""Of which the fastest counts, as the first ones warm up; no further one is begun after so many seconds."""
 TOLD = 500
 """Letters at most of what a built object says of itself."""
 SPLITS = ("train", "val")
@@ -277,12 +278,14 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any], data: A
     facts["built"] = {name: described(found)[:TOLD] for name, found in objects.items()}
     facts["parameters"] = sum(weight.numel() for weight in model.parameters())
     model.train()
-    for _ in range(STEPS):  # the first one warms up
+    times: list[float] = []
+    while not times or (len(times) < STEPS and sum(times) < STEP_SECONDS):
         begin = time.monotonic()
         model.zero_grad()
         answer = model(image=batch["image"], labels=batch["labels"])
         answer["loss"].backward()
-        facts["milliseconds"] = round(1000 * (time.monotonic() - begin), 1)
+        times.append(time.monotonic() - begin)
+    facts["milliseconds"] = round(1000 * min(times), 1)
     reached = any(weight.grad is not None and bool(weight.grad.abs().sum() > 0) for weight in model.parameters())
     shape, loss = list(answer["logits"].shape), number(answer["loss"].detach())
     facts["forward"] = {"logits_shape": shape, "loss": loss, "gradients": reached}

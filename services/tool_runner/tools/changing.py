@@ -170,11 +170,16 @@ def copy_files(args: CopyFiles, context: Context) -> Answer:
                 raise ToolRefused(
                     f"{source.virtual} has more than {_MAX_COPIED_FILES:,} files. Read them where they are."
                 )
-    return _copy(source, target, pairs, folders, left_out)
+    return _copy(source, target, pairs, folders, left_out, args.overwrite)
 
 
 def _copy(
-    source: Place, target: Place, pairs: list[tuple[Place, Place]], folders: list[Place], left_out: list[str]
+    source: Place,
+    target: Place,
+    pairs: list[tuple[Place, Place]],
+    folders: list[Place],
+    left_out: list[str],
+    overwrite: bool,
 ) -> Answer:
     copied: list[JsonValue] = []
     same, size = 0, 0
@@ -193,16 +198,17 @@ def _copy(
                 if kind_of(place) == "file":
                     if _same(file, place):
                         same += 1
-                    else:
+                        continue
+                    if not overwrite:
                         refused.append(place.virtual)
-                    continue
+                        continue
                 # The owner may write the copy of a read-only template: that is what copies are for.
                 staging.add(place, file, mode=(stat.S_IMODE(found.st_mode) & 0o777) | 0o600)
                 copied.append(place.virtual)
         if refused:
             raise ToolRefused(
                 f"Nothing was copied: {', '.join(refused[:10])} exists with other content. "
-                "Copy to another folder, or change that file with edit_files."
+                "Copy to another folder, change that file with edit_files, or set overwrite."
             )
         staging.commit()
     said = f"Copied {count_text(len(copied), 'file')} ({size_text(size)}) from {source.virtual} to {target.virtual}."

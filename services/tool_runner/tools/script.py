@@ -17,12 +17,14 @@ from shared.errors import ToolRefused
 
 # The script may lie in .scripts/, yet it imports the workspace's modules; ours keep their precedence.
 _PYTHON = 'PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$PWD" exec python -u "$0" "$@"'
+PIPE_CLOSED = 141
+"""Exit code of a pipe of which a later part stopped reading."""
 _FRAME = re.compile(r'^\s*(?:\|\s*)?File "([^"]+)", line (\d+)')
 _ERROR = re.compile(r"^([A-Za-z_][\w.]*?)(?::\s(.*))?$", re.DOTALL)
 _NOT_OWN = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>", "/shared/training/", "/m3/")
 _HINTS = {
     "timeout": "It ran out of time after {asked:.0f} s and was stopped. Work on fewer cases, or ask for more seconds "
-    "(up to 600); training is a job: use start_training.",
+    "(up to 600); training is a job, not a script.",
     "memory": "It was stopped for want of memory (peak {peak:.0f} MB). Load less at a time: smaller batches, "
     "fewer workers, one case after the other.",
 }
@@ -91,9 +93,12 @@ def _answer(done: Executed, asked: float, saved: str | None, roots: Roots) -> An
     result = last_json(text)
     if result is not None:
         data["last_json"] = result
+    closed = False
     ended = f"Exit code {done.exit_code}" if done.exit_code is not None else f"Stopped ({done.outcome})"
     if done.exit_code == 127:
         ended += " (command not found: nothing can be installed here, so do without it)"
+    elif closed := done.exit_code == PIPE_CLOSED and saved is None:
+        ended += " (a part of the pipe had read enough, as head does)"
     elif done.exit_code is not None and done.exit_code > 128:
         ended += f" (ended by signal {done.exit_code - 128})"
     head = f"{ended} after {done.seconds:.1f} s."
@@ -106,7 +111,7 @@ def _answer(done: Executed, asked: float, saved: str | None, roots: Roots) -> An
     if cut and done.log is not None:
         head += " The whole output is stored."
     body = shown if text.strip() else "The program printed nothing."
-    return Answer(done.exit_code == 0, f"{head}\n{body}", data, truncated=cut, executed=done)
+    return Answer(done.exit_code == 0 or closed, f"{head}\n{body}", data, truncated=cut, executed=done)
 
 
 def last_traceback(text: str, roots: Roots) -> dict[str, JsonValue] | None:

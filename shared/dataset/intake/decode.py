@@ -106,7 +106,7 @@ def _measured(image: Image) -> dict[str, JsonValue]:
     low, high = array.min(), array.max()
     if low == high:
         raise LeftOut("holds one value only, so it shows nothing; remove it, or export it again")
-    sample = _sample(array)
+    samples = [_sample(array)] if array.shape[-1] == 1 else [_sample(array[..., n]) for n in range(array.shape[-1])]
     turned = canonical(image)
     *edges, channels = turned.array.shape
     # Of a picture width and height, of a volume x, y and z.
@@ -117,10 +117,10 @@ def _measured(image: Image) -> dict[str, JsonValue]:
         "spacing": _spacing(turned),
         "channels": int(channels),
         "dtype": str(array.dtype),
-        "percentiles": [round(float(value), 6) for value in np.percentile(sample, SHARES)],
+        "percentiles": [round(float(value), 6) for one in samples for value in np.percentile(one, SHARES)],
         "low": float(low),
         "high": float(high),
-        "hu": bool(image.affine is not None and (image.hu_known or looks_like_hu(sample))),
+        "hu": bool(image.affine is not None and (image.hu_known or looks_like_hu(samples[0]))),
     }
 
 
@@ -147,16 +147,16 @@ def _counts(labels: Array) -> dict[int, int]:
 
 
 def _inside(array: Array, labels: Array, counts: Mapping[int, int]) -> dict[str, JsonValue]:
-    """Value of a structure -> percentiles of the image inside of it."""
+    """Value of a structure -> percentiles of the image inside of it, of one channel after the other."""
     found: dict[int, list[Array]] = {value: [] for value in list(counts)[:_MEASURED]}
     for plane, marked in zip(array, labels, strict=True):  # a slab at a time: places of a whole volume are large
         at = np.flatnonzero(marked)
         values, greys = marked.ravel()[at], plane.reshape(-1, plane.shape[-1])
         for value in np.intersect1d(values, list(found)):
             inside = at[values == value]
-            found[int(value)].append(greys[inside[:: counts[int(value)] // _SAMPLE | 1]].ravel())
+            found[int(value)].append(greys[inside[:: counts[int(value)] // _SAMPLE | 1]])
     return {
-        str(value): [round(float(one), 6) for one in np.percentile(np.concatenate(some), SHARES)]
+        str(value): [round(float(one), 6) for one in np.percentile(np.concatenate(some), SHARES, axis=0).T.ravel()]
         for value, some in found.items()
     }
 

@@ -36,7 +36,7 @@ def in_words(listing: Listing, files: Collection[str], known: Mapping[str, str] 
     part = f" (both ends of {looked:,} were looked at)" if looked < len(files) else ""
     return (
         f"UNREADABLE: {len(found)} of {len(files)} image files{part} cannot be read: {shown}{more}. Intake leaves such "
-        "files out; `exclude` says so in the rules"
+        "files out and says so: the rules need no word of it"
     )
 
 
