@@ -28,7 +28,7 @@ class Cases:
         self.how = config.preprocess
         self.root = config.data_folder
         # What an image becomes depends on settings and on the code that prepares it.
-        settings = self.how.model_dump(exclude={"patch_size", "patch_voxels", "max_voxels"})
+        settings = self.how.model_dump(exclude={"patch_size", "patch_voxels", "max_voxels", "passes"})
         self.cache = cache_of(config.cache, [settings, self.values], Path(__file__).with_name("data.py"))
 
     def load(self, row: masks.Row) -> tuple[np.ndarray, np.ndarray]:

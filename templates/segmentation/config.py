@@ -21,6 +21,9 @@ class Preprocess(Section):
     """[D, H, W] in mm that images are resampled to; in 2D, D is as in the file: slices are seen one by one."""
     max_voxels: int = 1_000_000
     """Of an image at that spacing, where spacing is auto."""
+    passes: int = Field(default=16, ge=0)
+    """Times that the training should see each image whole: without a GPU auto makes them coarser for it, within reason
+    (survey.py); 0: it does not."""
     patch_size: tuple[int, int] | tuple[int, int, int] | Literal["auto"] = "auto"
     """[D, H, W] or [H, W] voxels of that spacing that the network sees at once."""
     patch_voxels: int = 2**18
@@ -49,6 +52,9 @@ class Loss(Section):
     cross_entropy_weight: float = 1.0
     missed: float = Field(default=0.5, ge=0, le=1)
     """What a missed voxel weighs beside an invented one: 0.5 is Dice, more finds more and invents more."""
+    rare: float = Field(default=0.5, ge=0, le=1)
+    """A voxel of a class with n voxels in a batch counts n to the power of minus this in the cross-entropy: 0 each
+    voxel alike, 1 each class."""
     present_only: bool = False
     """Overlap of those structures alone that a batch has: of many kinds of lesions it has few."""
 

@@ -14,14 +14,9 @@ from shared.training.saved import save_weights
 
 
 def deliver(
-    config: Config,
-    model: Any,
-    sets: Mapping[str, Patches],
-    counts: masks.Counts,
-    scores: Sequence[CaseScore],
-    run: Mapping[str, Any],
-    more: Mapping[str, Any],
-) -> None:
+    config: Config, model: Any, sets: Mapping[str, Patches], counts: masks.Counts, scores: Sequence[CaseScore],
+    run: Mapping[str, Any], more: Mapping[str, Any],
+) -> None:  # fmt: skip
     """`scores` are those of the validation images on their own grids, `run` has epochs, seconds and device; `more`
     stands in metrics.json, too. Network, loss and augmentation say themselves what they are."""
     how, data = config.preprocess, sets["train"]

@@ -8,6 +8,7 @@ logits are (B, 1 + num_classes, D, H, W) or (B, 1 + num_classes, H, W).
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 
@@ -35,23 +36,27 @@ class Segmenter(nn.Module):
 
 
 class OverlapAndEntropy(nn.Module):
-    """Overlap (Tversky; Dice where `missed` is 0.5) of a batch, and cross-entropy over all voxels, by their weights.
+    """Overlap (Tversky; Dice where `missed` is 0.5) of a batch, and cross-entropy over all voxels, by their weights. A
+    voxel of a class that has n of them counts n to the power of minus `rare` in the cross-entropy.
 
     With `present_only` a structure that the batch has not is left out of the overlap, and a batch without any has
     cross-entropy alone. Made without MONAI's one-hot copy of the labels, which would be the largest tensor of all.
     """
 
-    def __init__(self, overlap_weight: float, cross_entropy_weight: float, missed: float, present_only: bool) -> None:
+    def __init__(
+        self, overlap_weight: float, cross_entropy_weight: float, missed: float, present_only: bool, rare: float = 0.0
+    ) -> None:
         super().__init__()
         self.overlap_weight, self.cross_entropy_weight = overlap_weight, cross_entropy_weight
-        self.missed, self.present_only = missed, present_only
+        self.missed, self.present_only, self.rare = missed, present_only, rare
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         likelihood = logits.log_softmax(1)
-        hit = likelihood.gather(1, labels[:, None])
-        loss = -self.cross_entropy_weight * hit.mean()
+        hit = -F.nll_loss(likelihood, labels, reduction="none")
         # By class: voxels that there are, probability on them, and probability in all.
         wanted = torch.bincount(labels.flatten(), minlength=logits.shape[1]).to(logits.dtype)
+        weight = (wanted + 10).pow(-self.rare)[labels]
+        loss = -self.cross_entropy_weight * (weight * hit).sum() / weight.sum()
         both = torch.zeros_like(wanted).index_add(0, labels.flatten(), hit.exp().flatten())
         found = likelihood.exp().transpose(0, 1).flatten(1).sum(1)
         seen = wanted[1:] > 0 if self.present_only else torch.ones_like(wanted[1:], dtype=torch.bool)
@@ -62,17 +67,17 @@ class OverlapAndEntropy(nn.Module):
         return loss + self.overlap_weight * (1 - (both + 0.5) / (both + wrong + 0.5)).mean()
 
     def extra_repr(self) -> str:
-        shown = ("overlap_weight", "cross_entropy_weight", "missed", "present_only")
+        shown = ("overlap_weight", "cross_entropy_weight", "missed", "present_only", "rare")
         return ", ".join(f"{name}={getattr(self, name)}" for name in shown)
 
 
 def build(config: Any, num_classes: int) -> Segmenter:
     """`config` needs `.preprocess.patch_size` and `.preprocess.channels` (settled), `.model`, `.loss`; `num_classes`
     counts structures, without background. Raises ValueError for a patch that does not fit."""
-    loss = config.loss
+    how, loss = config.preprocess, config.loss
+    weights = loss.overlap_weight, loss.cross_entropy_weight, loss.missed, loss.present_only, loss.rare
     return Segmenter(
-        make_network(config.model, config.preprocess.patch_size, config.preprocess.channels, num_classes + 1),
-        OverlapAndEntropy(loss.overlap_weight, loss.cross_entropy_weight, loss.missed, loss.present_only),
+        make_network(config.model, how.patch_size, how.channels, num_classes + 1), OverlapAndEntropy(*weights)
     )
 
 
@@ -99,13 +104,18 @@ def make_network(wanted: Any, patch: Any, channels: int, classes: int) -> nn.Mod
             blocks_up=(1,) * (wanted.levels - 1),
             **shared,
         )
-    return nets.UNet(
+    network = nets.UNet(
         channels=[wanted.width * 2**level for level in range(wanted.levels)],
         strides=[tuple(2 if level < count else 1 for count in halved) for level in range(wanted.levels - 1)],
         num_res_units=wanted.residual_units,
         dropout=wanted.dropout,
         **shared,
     )
+    if not wanted.residual_units:
+        # Kernels of the last layer that do not overlap: with MONAI's, many structures take half of a step on a CPU.
+        last = network.model[-1].conv
+        network.model[-1] = type(last)(last.in_channels, classes, last.stride, last.stride)
+    return network
 
 
 def halvings(wanted: Any, size: int) -> int:

@@ -36,15 +36,10 @@ class Patches(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
     def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
         row, how = self.rows[number], self.config.preprocess
         seed = int(torch.randint(2**31, ()))  # torch's state differs by worker and stands in checkpoints
-        sampling = self.config.sampling
-        image, labels = cut(
-            *self.cases.load(row),
-            edges=patch_edges(how),
-            places=self.places(row),
-            foreground=sampling.foreground if self.train else 1.0,
-            balance=sampling.small_lesions,
-            generator=np.random.default_rng(seed),
-        )
+        sampling, generator = self.config.sampling, np.random.default_rng(seed)
+        foreground = sampling.foreground if self.train else 1.0
+        places, edges = self.places(row), patch_edges(how)
+        image, labels = cut(*self.cases.load(row), edges, places, foreground, sampling.small_lesions, generator)
         item = {
             "image": torch.from_numpy(without_depth(image, how).astype(np.float32)),
             "labels": torch.from_numpy(without_depth(labels, how)[None].astype(np.float32)),
@@ -109,14 +104,9 @@ def places_in(labels: np.ndarray, apart: bool) -> Places:
 
 
 def cut(
-    image: np.ndarray,
-    labels: np.ndarray,
-    edges: Sequence[int],
-    places: Places,
-    foreground: float,
-    balance: float,
+    image: np.ndarray, labels: np.ndarray, edges: Sequence[int], places: Places, foreground: float, balance: float,
     generator: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """A patch of image (C, D, H, W) and class numbers (D, H, W), padded where the image is smaller.
 
     By the share `foreground` it holds a voxel of one of `places`: the structure is drawn first, each alike, then a
@@ -157,14 +147,10 @@ def augmentation(config: Any, names: Sequence[str]) -> Any:
         angle, scale = np.deg2rad(wanted.rotate_degrees), wanted.scale
         steps.append(
             transforms.RandAffined(
-                both,
-                prob=chance,
-                rotate_range=angle if flat else (angle, 0, 0),
-                scale_range=(scale, scale) if flat else (0, scale, scale),
-                mode=("bilinear", "nearest"),
-                padding_mode="border",
+                both, prob=chance, rotate_range=angle if flat else (angle, 0, 0), padding_mode="border",
+                scale_range=(scale, scale) if flat else (0, scale, scale), mode=("bilinear", "nearest"),
             )
-        )
+        )  # fmt: skip
     if wanted.brightness:
         steps.append(transforms.RandScaleIntensityd("image", factors=wanted.brightness, prob=chance))
         steps.append(transforms.RandShiftIntensityd("image", offsets=wanted.brightness, prob=chance))

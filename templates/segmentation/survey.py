@@ -20,6 +20,8 @@ from shared.training.checks import DataProblems, Problem, read_all
 
 LOOKED_AT = 16
 """Training samples from which `auto` is settled; up to three times as many, until four hold a structure."""
+VOXELS_A_SECOND, LEAST_VOXELS = 500_000, 2**14
+"""What a core trains on, evaluations included, and what an image keeps, however short the time."""
 SEGRESNET_SECONDS = 1200
 """Of training on a GPU from which the slower SegResNet ends ahead of the UNet."""
 
@@ -46,8 +48,18 @@ def resolve(config: Config) -> Config:
     if settled and (how.intensity != "ct" or how.window):
         return config
     rows = [row for row in checks.read_index(config.index) if row["split"] == "train"]
-    found = settle(how, config.model, rows, config.data_folder, masks.label_values(config))
-    return config.model_copy(update={"preprocess": found})
+    bounded = how.model_copy(update={"max_voxels": affordable(how, config.training.train_seconds, len(rows))})
+    found = settle(bounded, config.model, rows, config.data_folder, masks.label_values(config))
+    # Recorded as asked for: where the time bounds nothing, a training goes on with more of it.
+    return config.model_copy(update={"preprocess": found.model_copy(update={"max_voxels": how.max_voxels})})
+
+
+def affordable(how: Preprocess, seconds: float | None, images: int) -> int:
+    """Voxels of an image with which so many of them are seen `passes` times in that time."""
+    if seconds is None or not how.passes or torch.cuda.is_available():
+        return how.max_voxels
+    voxels = seconds * torch.get_num_threads() * VOXELS_A_SECOND / (how.passes * images)
+    return min(how.max_voxels, max(LEAST_VOXELS, int(voxels)))
 
 
 def choose_network(seconds: float | None, gpu: bool) -> str:

@@ -5,6 +5,7 @@ metrics.json (validation only), checkpoints/ and package/ in the working directo
 configuration, data and code goes on from the newest intact checkpoint. Exit codes stand in README.md.
 """
 
+import ctypes
 import math
 import os
 import signal
@@ -73,6 +74,11 @@ def train(config: Config) -> int:
         f"{len(sets['train'])} train and {len(sets['val'])} val images, {len(counts['train'])} structures, "
         f"patch {tuple(how.patch_size)}, spacing {how.spacing} mm, {described(model)}"
     )
+
+    if hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        # Memory of large tensors is kept: the system, given it back, empties it anew, a third of a step on a CPU.
+        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
+        libc.mallopt(-3, 2**30)  # M_MMAP_THRESHOLD
 
     with within_memory(lambda: f"a batch of {config.training.batch_size} patches", SMALLER):
         # Time: what is needed after the loop is kept back, then the tiers show that a training is worth it.

@@ -77,11 +77,11 @@ def test_a_network_in_a_second_file_and_a_loss_of_monais(organs: SegBench) -> No
             "from blocks.plain import PlainNet\nfrom monai.losses import DiceFocalLoss\nfrom torch import nn\n",
         ),
         (
-            "make_network(config.model, config.preprocess.patch_size, config.preprocess.channels, num_classes + 1)",
-            "PlainNet(config.preprocess.channels, num_classes + 1, 12)",
+            "make_network(config.model, how.patch_size, how.channels, num_classes + 1)",
+            "PlainNet(how.channels, num_classes + 1, 12)",
         ),
         (
-            "OverlapAndEntropy(loss.overlap_weight, loss.cross_entropy_weight, loss.missed, loss.present_only)",
+            "OverlapAndEntropy(*weights)",
             "DiceFocalLoss(include_background=False, to_onehot_y=True, softmax=True, batch=True)",
         ),
         ("self.loss(logits.float(), labels)", "self.loss(logits.float(), labels[:, None])"),
@@ -115,7 +115,7 @@ def test_a_crop_and_a_second_channel(organs: SegBench) -> None:
             "    return with_edges(volume)\n",
         ),
     )
-    edit(organs, "model.py", ("config.preprocess.channels, num_classes + 1)", "2, num_classes + 1)"))
+    edit(organs, "model.py", ("how.channels, num_classes + 1)", "2, num_classes + 1)"))
     facts = organs.probe("verify_batches", "--folder", "/workspace", "--config", "config.yaml")
     assert facts["ok"] and facts["batches"]["train"]["shape"][1] == 2, facts
     delivered(organs)
