@@ -35,11 +35,14 @@ from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
 from shared.training.machine import device_name, gpu_memory_mb, mixed_precision, within_memory, workers
 from shared.training.package import described
-from shared.training.progress import tell_progress
+from shared.training.progress import read_json, tell_progress, write_json
 from shared.training.tiers import climb
 
 FOLDER = Path(__file__).resolve().parent
 CHECKPOINTS = Path("checkpoints")
+SETTLED = CHECKPOINTS / "settled.json"
+"""What `auto` became, which depends on the time: a training that goes on with more of it keeps what it began with."""
+UNMARKED_TOO = {**UNMARKED, "cache": True, "score_map": True, "prediction": True}
 SMALLER = "preprocess.patch_size or patch_voxels, or model.width"
 SMOKE = {"model": {"width": 8, "levels": 3}, "training": {"epochs": 2, "train_seconds": 60, "save_seconds": 0}}
 
@@ -58,6 +61,10 @@ def train(config: Config) -> int:
     if (processes := ranks.wanted_processes(config.training.processes)) > 1:
         return ranks.launch(processes)
     device = ranks.join()
+    files = [Path(config.index), Path(config.label_map), *checkpoints.code_of(FOLDER)]
+    asked = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED_TOO), files)
+    if (known := read_json(SETTLED)).get("asked") == asked:
+        config = Config.model_validate({**config.model_dump(), **known["settled"]})
     config, sets, counts = cases.read_all(config)
 
     # Network and loss, and what an earlier attempt at the same training left.
@@ -66,9 +73,11 @@ def train(config: Config) -> int:
         model = network_and_loss.build(config, len(sets["train"].label_names)).to(device)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    settled = config.model_dump(mode="json", exclude={**UNMARKED, "cache": True, "score_map": True, "prediction": True})
-    mark = checkpoints.fingerprint(settled, [Path(config.index), Path(config.label_map), *checkpoints.code_of(FOLDER)])
+    mark = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED_TOO), files)
     attempt, newest = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
+    if ranks.first():
+        settled = config.model_dump(mode="json", include={"preprocess", "model"})
+        write_json(SETTLED, {"asked": asked, "settled": settled})
     how = config.preprocess
     ranks.say(
         f"{len(sets['train'])} train and {len(sets['val'])} val images, {len(counts['train'])} structures, "
