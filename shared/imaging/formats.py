@@ -39,7 +39,7 @@ _ARRAYS = {
     "HDF5": ".h5 .hdf5",
 }  # fmt: skip
 _TEXTS = {
-    "JSON": ".json .jsonl .geojson", "table": ".csv .tsv .xlsx .xls .xlsm", "XML": ".xml", "YAML": ".yaml .yml",
+    "JSON": ".json .jsonl .geojson", "table": ".csv .tsv .csv.gz .tsv.gz .xlsx .xls .xlsm", "XML": ".xml", "YAML": ".yaml .yml",
     "text": ".txt .md",
 }  # fmt: skip
 
