@@ -16,6 +16,7 @@ from shared.dataset.tables.forms import bare
 
 _ENOUGH = 0.05
 _MOST_ROWS = 20_000
+_WORD_END = re.compile(r"(?:\{\w+\}|[^\W_])*$")
 _FEWEST_TABLES = 3
 """Tables of one kind that are one for each patient."""
 
@@ -219,22 +220,24 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
             named = sum(plain(value) in keys for value in column) >= 0.5 * look.share * len(column)
             if column and named and all(name in piece.fields for piece in draft.pieces):
                 return draft, name
-    if by.startswith("upto") and (made := _upto(draft, keys, look.share)) is not None:
+    if by.startswith(("upto", "word")) and (made := _upto(draft, keys, look.share, by.startswith("word"))) is not None:
         return made, "unit"
     return draft, "path" if by in ("stem", "path") else "auto"
 
 
-def _upto(draft: Draft, keys: set[str], share: float) -> Draft | None:
-    """The beginning of the files' names, up to where the key ends, as one field; in folders of that name, too."""
+def _upto(draft: Draft, keys: set[str], share: float, word: bool) -> Draft | None:
+    """The beginning of the files' names, or of a `word` in folders or names, up to where the key ends, as one field; in
+    folders of that name, too."""
     first = draft.channels[0].pieces[0]
     if len(draft.pieces) > 1:
         return None
-    name = first.pattern.rpartition("/")[2]
+    name = first.pattern if word else first.pattern.rpartition("/")[2]
     for field in reversed(first.fields):
         end = name.find(braces(field))
         if end <= 0:
             continue
-        made = draft.replaced(name[: end + len(field) + 2], "unit")
+        start = len(name[:end]) - len(_WORD_END.findall(name[:end])[0]) if word else 0
+        made = draft.replaced(name[start : end + len(field) + 2], "unit")
         column = made.pieces[0].column("unit") if made else []
         if sum(plain(value) in keys for value in column) >= 0.5 * share * len(column) > 0:
             return made

@@ -19,6 +19,7 @@ MOST_TABLES = 20
 _MOST_BYTES = 64 << 20
 _RECORDS = 4000
 """Files of one record each that are read."""
+_WORD_END = re.compile(r"[^\W_]*$")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 
 
@@ -37,7 +38,7 @@ class TableLook:
     """Further columns that name other images of the row by the same."""
     by: str = ""
     """What of an image it names: `stem`, `path` (several names of it), `folder<depth>`, `field<name>`, `upto<field>`,
-    `header.<DICOM keyword>`, `fields` of files of one record each."""
+    `word<field>`, `header.<DICOM keyword>`, `fields` of files of one record each."""
     share: float = 0.0
     """Of the images that have a row."""
     index: dict[str, list[int]] = field(default_factory=dict, repr=False)
@@ -110,8 +111,8 @@ def tailed(path: str, count: int) -> str:
 
 
 def keys_of(units: Units, unit: Unit, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """What a table may call an image -> its plain form: stem, each folder, each field of the name, and the part of a
-    name up to a field, as `case_001` of `case_001_img.png`."""
+    """What a table may call an image -> its plain form: stem, each folder, each field of the name, the part of a name up
+    to a field, as `case_001` of `case_001_img.png`, and the word that a field ends, as `E07` of `sub-S1_ses-E07`."""
     number, file = unit
     parts = file.split("/")
     for by in only:
@@ -126,14 +127,17 @@ def keys_of(units: Units, unit: Unit, only: Sequence[str] = ()) -> Iterator[tupl
     for depth, part in enumerate(parts[:-1]):
         if not only or f"folder{depth}" in only:
             yield f"folder{depth}", plain(part)
-    if not only or any(one.startswith(("field", "upto")) for one in only):
+    if not only or any(one.startswith(("field", "upto", "word")) for one in only):
         regex = units.families[number].regex
         found = regex.fullmatch(file)
         for name, text in found.groupdict().items() if found else ():
             yield f"field{name}", plain(text)
             start = file.rfind("/", 0, found.start(name)) + 1 if found else 0
             if found and start < found.start(name):
-                yield f"upto{name}", plain(file[start : found.end(name)])
+                whole = file[start : found.end(name)]
+                yield f"upto{name}", plain(whole)
+                if len(text) < len(word := _WORD_END.findall(whole)[0]) < len(whole):
+                    yield f"word{name}", plain(word)
 
 
 def read_tables(root: Path, families: Sequence[Family], looker: Looker, skipped: list[str]) -> list[TableLook]:
