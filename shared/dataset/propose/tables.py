@@ -124,6 +124,8 @@ def _follows(rows: Sequence[Mapping[str, str]], field: str, other: str) -> bool:
 
 def files_of(look: TableLook) -> str:
     """Pattern of the files of a table; where they are parts of one, what differs is `{side}`."""
+    if look.many:
+        return look.many
     files = [look.file, *look.also]
     if len(files) == 1:
         return literal(look.file)

@@ -13,6 +13,7 @@ from shared.dataset.rules.arrays import Values, array_values
 from shared.dataset.rules.by_headers import HEADER
 from shared.dataset.rules.found import Account, Found, RulesError
 from shared.dataset.rules.gather import compiled, fields_of, same_fields
+from shared.dataset.tables.blocks import standing
 from shared.dataset.tables.cells import Table as Rows
 from shared.dataset.tables.cells import TableError, cell, nearest
 from shared.dataset.tables.keys import match, match_values
@@ -140,6 +141,7 @@ class Sources:
                 members[same_fields(case.fields, shared)].append(index)
         for values, some in groups.items():
             self._join(name, table, some, members.get(values, []), found)
+        found.rows = [standing(some) for some in found.rows]
         return found
 
     def _keys(self, name: str, key: str, rows: Rows) -> list[str]:

@@ -9,7 +9,7 @@ from shared.contracts.profile import ColumnKind
 from shared.dataset.survey.naming import evenly
 
 _PEOPLE = re.compile(
-    r"patient|subject|participant|person|volunteer|\bpid\b|\bptid\b|^rid$|\bmrn\b"
+    r"patient|subject|participant|person|volunteer|\bpid\b(?!-\d)|\bptid\b|^rid$|\bmrn\b"
     r"|^(?:sub|subj|pat)[-_. ]*(?:id|no|nr)?\.?$|case[-_ ]?(?:id|no|nr)$",
     re.IGNORECASE,
 )

@@ -1,7 +1,7 @@
 """Tables of a dataset as they are read: rows, columns, and what a table may call an image."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.documents import keys_of_cases
 from shared.dataset.tables.large_tables import Rest, read_head
-from shared.dataset.tables.tables import TableError, read_record, sheets
+from shared.dataset.tables.tables import TableError, read_record, read_table, sheets
 from shared.imaging.formats import BY_SUFFIX, suffix_of
 
 MOST_TABLES = 20
@@ -45,6 +45,8 @@ class TableLook:
     """Normalised key -> rows; an image's file where a key is several names of its path."""
     pattern: str | None = None
     """Of files that hold one record each; `file` is the first of them then."""
+    many: str = ""
+    """Of files of records that columns join, not names: pattern of all of them; `file` is the first."""
     unread: str = ""
     """Why it could not be read."""
     total: int = 0
@@ -62,12 +64,12 @@ class TableLook:
     def said(self) -> str:
         """For a person."""
         sheet = f" (sheet {' and '.join((self.sheet, *self.sheets)[:2])})" if self.sheet else ""
-        return " and ".join((self.pattern or self.file, *self.also)[:2]) + sheet
+        return " and ".join((self.pattern or self.many or self.file, *self.also)[:2]) + sheet
 
     @property
     def name(self) -> str:
         """For `Rules.tables`."""
-        stem = self.file.rpartition("/")[2].split(".")[0] + (f"_{self.sheet}" if self.sheet else "")
+        stem = (self.many or self.file).rpartition("/")[2].split(".")[0] + (f"_{self.sheet}" if self.sheet else "")
         return re.sub(r"\W+", "_", stem).strip("_").lower() or "table"
 
     def rows_of(self, units: Units, unit: Unit) -> list[dict[str, str]]:
@@ -186,16 +188,33 @@ def _read(root: Path, file: str) -> list[TableLook]:
 
 
 def _records(root: Path, family: Family, looker: Looker) -> TableLook | None:
-    rows = []
+    rows = _rows_of(root, family, looker, lambda path: [read_record(path)])
+    if not rows:
+        return None
+    columns = [column_look(name, rows) for name in rows[0] if name]
+    return TableLook(family.files[0], None, columns, rows, pattern=family.pattern, total=len(family))
+
+
+def as_rows(root: Path, family: Family, looker: Looker) -> TableLook | None:
+    """Files of records as one table, for their columns to say which images they are of."""
+    rows = _rows_of(root, family, looker, lambda path: read_table(path).rows)
+    if not rows:
+        return None
+    columns = [column_look(name, rows) for name in rows[0] if name]
+    many = re.sub(r"\{\w+\}", "*", family.pattern)
+    return TableLook(family.files[0], None, columns, rows, many=many, total=len(rows))
+
+
+def _rows_of(
+    root: Path, family: Family, looker: Looker, read: Callable[[Path], Sequence[Mapping[str, str]]]
+) -> list[dict[str, str]]:
+    """Rows of the files of a family, each with its file as column ''."""
+    rows: list[dict[str, str]] = []
     with looker.timed():
         for file in evenly(family.files, _RECORDS):
             try:
-                rows.append((read_record(root / file) if looker.left > 0 else {}) | {"": file})
+                rows += [{**row, "": file} for row in (read(root / file) if looker.left > 0 else [{}])]
             except (TableError, OSError):
                 continue
-    if not rows:
-        return None
     names = list(dict.fromkeys(name for row in rows for name in row if name))[:100]
-    rows = [{name: row.get(name, "") for name in ("", *names)} for row in rows]
-    columns = [column_look(name, rows) for name in names]
-    return TableLook(family.files[0], None, columns, rows, pattern=family.pattern, total=len(family))
+    return [{name: row.get(name, "") for name in ("", *names)} for row in rows]
