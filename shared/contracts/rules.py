@@ -111,7 +111,7 @@ class LabelRule(Contract):
 
 
 MaskKind = Literal[
-    "file", "palette", "array", "rle", "boxes", "polygons", "coco", "label_studio", "yolo", "voc", "labelme",
+    "file", "palette", "array", "rle", "boxes", "polygons", "coco", "label_studio", "cvat", "yolo", "voc", "labelme",
     "dicom_seg", "rtstruct",
 ]  # fmt: skip
 Box = Literal["corners", "inclusive", "size", "middle"]
@@ -127,7 +127,8 @@ class MaskRule(Contract):
     `{field}` takes a field's text, and with `case: entry` it has one mask an entry.
     `rle`: `column` of `table`, one row or several a case. `boxes`, `polygons`: numbers in `columns` of `table`, one row
     or several a case; of overlapping ones of one rule the smaller is on top, and a row without numbers marks nothing.
-    `coco`, `label_studio`: `files` is the JSON; its images are matched by name.
+    `coco`, `label_studio`, `cvat`: `files` is the JSON or XML; its images are matched by name. Of `cvat` an image without
+    a shape or a tag is one without a mask (`missing`).
     `yolo`, `voc`, `labelme`: one text, XML or JSON file a case; `values`/`structures` name the numbers of yolo.
     `dicom_seg`, `rtstruct`: the object refers to its series itself.
     """
@@ -135,7 +136,7 @@ class MaskRule(Contract):
     kind: MaskKind = "file"
     files: Patterns = ()
     structure: str | None = None
-    """Name of the structure where everything that is not 0, or that is marked (coco, label_studio), belongs to one;
+    """Name of the structure where everything that is not 0, or that is marked (coco, label_studio, cvat), belongs to one;
     `{field}` takes a field's text."""
     values: dict[str, int] = {}
     """Structure -> its value in the file (of yolo, boxes: its number); a case with another value is left out. Empty and
