@@ -43,6 +43,11 @@ class Table(Contract):
     between them), `table.column` (the value that another table gives the image), `header.PatientID` (or another DICOM
     keyword), or `auto`: what fits most rows.
     Keys match as people write them: `7` and `007`, upper and lower case, with and without suffix."""
+    rows: dict[str, str] = {}
+    """Column -> field of the images, such as `event: visit`: of the rows that a key names those count of which the
+    column says what the field says."""
+    called: dict[str, str] = {}
+    """What the table writes there (`baseline_arm_1`, `right`) -> what the images' names say (`BL`, `R`)."""
 
 
 class Source(Contract):
@@ -53,6 +58,7 @@ class Source(Contract):
     table: str | None = None
     """Name in `Rules.tables`; with `column`."""
     column: str | None = None
+    """Of a table with a column for each side or visit `{field}` takes the field's text: `grade_{side}`."""
     header: str | None = None
     """DICOM keyword, such as PatientID or Modality."""
     array: str | None = None

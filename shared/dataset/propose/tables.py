@@ -8,6 +8,7 @@ from shared.contracts.rules import Source, Table
 from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.rows import rows_of_views
+from shared.dataset.propose.sides import with_sides
 from shared.dataset.survey.joins import TableLook, plain
 from shared.dataset.survey.pieces import align, braces, piece_of
 from shared.dataset.survey.survey import Survey
@@ -44,8 +45,9 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
         return draft.change(tables={**draft.tables, name: table}), name
     if look.key and look.share >= _ENOUGH:
         key, by = _finest(look, len(survey.units.files) / max(1, survey.units.total))
+        draft, told = with_sides(draft, look)
         draft, names = _named(draft, look, key, by)
-        table = Table(file=file, sheet=sheet, key=key, names=names)
+        table = Table(file=file, sheet=sheet, key=key, names=names, **told)
         return draft.change(tables={**draft.tables, name: table}), name
     if (column := path_column(look)) is not None:
         table = Table(file=file, sheet=sheet, key=column, names="path")

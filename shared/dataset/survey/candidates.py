@@ -75,8 +75,9 @@ def label_evidence(units: Units, tables: Sequence[TableLook], splits: Sequence[E
         sets = onehot_evidence(units, table)
         found += sets
         flags = {name for one in sets for name in one.columns if len(one.columns) > FEW}
+        visit = table.apart.column if table.apart else None
         for column in table.columns:
-            if column.name in flags or column.name == table.key or column.names_people or not column.distinct >= 2:
+            if column.name in flags or column.name in (table.key, visit) or column.names_people or not column.distinct >= 2:
                 continue
             if all(map(_digits, column.values)) and any(map(_NUMBERS.fullmatch, column.values)):
                 continue  # boxes and run-length codes
@@ -87,7 +88,7 @@ def label_evidence(units: Units, tables: Sequence[TableLook], splits: Sequence[E
             one = of_column(units, table, column, separator)
             if not _is_label(one, units):
                 continue
-            likely = label_likeness(column.name)
+            likely = column.likeness
             sentences = median(len(value.split()) for value in one.values) > 6
             hinted, clear, against = likely > 0.5, likely >= 0.9 and not sentences, likely <= 0.1
             # Classes may have long names, but then each has several images, and the header says what they are.

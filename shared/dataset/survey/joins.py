@@ -8,9 +8,11 @@ from pathlib import Path
 from shared.dataset.files.looking import Looker
 from shared.dataset.files.patterns import compile
 from shared.dataset.files.series import headers
+from shared.dataset.survey.codebooks import describe
 from shared.dataset.survey.evidence import Unit, Units
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.sides import tell_apart
 from shared.dataset.survey.table_looks import TableLook, as_rows, keys_of, plain, read_tables, record_key, tailed
 from shared.dataset.survey.table_parts import of_other_images, united
 from shared.dataset.tables.forms import code
@@ -56,12 +58,14 @@ def join_tables(
         _join(table, names, sample, keyed)
     if any(table.key is None and len(table.rows) > 1 for table in tables):
         _join_by_headers(tables, units, looker)
+    describe(tables)
     for table in tables:
         with looker.timed():
             _read_on(table, units, looker, skipped)
         table.index = table.index or _index(table)
         if table.by in ("", "stem") and not table.pattern:
             _join_woven(table, units)
+        tell_apart(table, units)
     return sorted(tables, key=lambda table: (-table.share, table.file))
 
 

@@ -13,14 +13,42 @@ from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.documents import keys_of_cases
 from shared.dataset.tables.large_tables import Rest, read_head
 from shared.dataset.tables.tables import TableError, read_record, read_table, sheets
-from shared.imaging.formats import BY_SUFFIX, suffix_of
+from shared.imaging.formats import BY_SUFFIX, stem_of, suffix_of
 
 MOST_TABLES = 20
 _MOST_BYTES = 64 << 20
 _RECORDS = 4000
 """Files of one record each that are read."""
+_WORDS = re.compile(r"[^\W_]+")
 _WORD_END = re.compile(r"[^\W_]*$")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A word of the images' paths that is one of a few: a folder, or a word of the file's name."""
+
+    place: int
+    """Depth of the folder from 0; below 0 the place of the word from the end of the name."""
+
+    @property
+    def field(self) -> str:
+        """For patterns of rules."""
+        return f"folder{self.place + 1}" if self.place >= 0 else f"word{-self.place}"
+
+    def of(self, file: str) -> str:
+        parts = _WORDS.findall(stem_of(file)) if self.place < 0 else file.split("/")[:-1]
+        return parts[self.place] if -len(parts) < self.place < len(parts) else ""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What tells the rows of one key apart: the side or visit in a column, which names of images say, too."""
+
+    column: str
+    slot: Slot
+    called: Mapping[str, str]
+    """Cell -> what the names say."""
 
 
 @dataclass
@@ -60,6 +88,10 @@ class TableLook:
     sheets: tuple[str, ...] = ()
     """Further sheets of the file, in the same way."""
 
+    apart: Apart | None = None
+    sides: dict[str, tuple[Slot, Mapping[str, str]]] = field(default_factory=dict)
+    """Columns of a side or visit each as one, `grade_{word1}` -> what names say -> the column; see `survey.sides`."""
+
     @property
     def said(self) -> str:
         """For a person."""
@@ -81,7 +113,14 @@ class TableLook:
             return [self.rows[at] for at in self.index.get(record_key(names, fields), ())] if fit else []
         key = dict(keys_of(units, unit, (self.by,))).get(self.by)
         found = self.index.get(key, ()) if key else ()
-        return [self.rows[at] for at in found or self.index.get(unit[1], ())]
+        rows = [self.rows[at] for at in found or self.index.get(unit[1], ())]
+        if self.apart is not None:
+            text = self.apart.slot.of(unit[1])
+            rows = [row for row in rows if self.apart.called.get(row[self.apart.column]) == text]
+        for name, (slot, columns) in self.sides.items():
+            column = columns.get(slot.of(unit[1]))
+            rows = [{**row, name: row[column] if column else ""} for row in rows]
+        return rows
 
     def column(self, name: str) -> ColumnLook:
         return next(one for one in self.columns if one.name == name)

@@ -275,12 +275,16 @@ def refused(header: str, values: Iterable[str]) -> tuple[str, ...]:
     return said or (() if kind == "remark" else tuple(value for value in known if _BAD.fullmatch(plain[value])))
 
 
+_REDCAP = re.compile(r"^redcap_|_complete$", re.IGNORECASE)
+"""Columns that REDCap adds itself: events, and whether a form was filled in."""
 _UNNAMED = re.compile(r"column_\d+")
 """What tables call a column without a header."""
 
 
 def label_likeness(header: str) -> float:
     """How much a header sounds like the class of a case: 1 sure, 0.5 nothing known, 0 like something else."""
+    if _REDCAP.search(header):
+        return 0.1
     sure = max((LABEL[word] for word in _plain(header) if word in LABEL), default=0.5)
     last = _plain(header.rpartition("/")[2])
     if _of_use(header) in ("out", "fit", "quality"):
