@@ -147,7 +147,7 @@ def _arrays(one: Family) -> dict[str, str]:
 
 
 def _table(one: TableLook) -> TableFacts:
-    columns = one.columns
+    columns = one.written or one.columns
     if len(columns) > MOST_COLUMNS:
         first = [one for one in columns if one.names_files or one.names_people or one.words > 3]
         rest = [one for one in columns if one not in first]

@@ -137,7 +137,7 @@ def of_column(
         distinct = column.distinct if share else 0
     return Evidence(
         Source(table=table.name, column=column.name),
-        f"column {column.name} of {table.said}",
+        f"column {table.spoken(column.name)} of {table.said}",
         distinct, share, values if together is None else {}, of, table=table.file, separator=separator,
     )  # fmt: skip
 

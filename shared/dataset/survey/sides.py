@@ -128,6 +128,7 @@ def _add(table: TableLook, slot: Slot, name: str, columns: Mapping[str, str]) ->
     whole = name.format(braces(slot.field))
     table.sides = {**table.sides, whole: (slot, columns)}
     cells = [{whole: row[column]} for row in table.rows for column in columns.values()]
+    table.written = table.written or table.columns
     own = [one for one in table.columns if one.name in columns.values()]
     made = replace(column_look(whole, cells), about=own[0].about, codes=own[0].codes)
     table.columns = [*(one for one in table.columns if one not in own), made]

@@ -91,6 +91,8 @@ class TableLook:
     apart: Apart | None = None
     sides: dict[str, tuple[Slot, Mapping[str, str]]] = field(default_factory=dict)
     """Columns of a side or visit each as one, `grade_{word1}` -> what names say -> the column; see `survey.sides`."""
+    written: list[ColumnLook] = field(default_factory=list)
+    """The columns as they are in the file, where `columns` has such."""
 
     @property
     def said(self) -> str:
@@ -121,6 +123,11 @@ class TableLook:
             column = columns.get(slot.of(unit[1]))
             rows = [{**row, name: row[column] if column else ""} for row in rows]
         return rows
+
+    def spoken(self, name: str) -> str:
+        """A column for a person."""
+        sides = " or ".join(self.sides[name][1].values()) if name in self.sides else ""
+        return f"{sides} (as names of images say)" if sides else name
 
     def column(self, name: str) -> ColumnLook:
         return next(one for one in self.columns if one.name == name)
