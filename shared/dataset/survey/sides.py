@@ -113,7 +113,9 @@ def _by_columns(table: TableLook, texts: Mapping[str, str]) -> dict[str, dict[st
             one = sign(word := column.name[start:end])
             if one in texts and re.search(r"[^\W\d_]", word):
                 found[f"{column.name[:start]}{{}}{column.name[end:]}"][texts[one]] = column.name
-    return {name: columns for name, columns in found.items() if len(columns) == len(texts)}
+    whole = {name: columns for name, columns in found.items() if len(columns) == len(texts)}
+    # A column `D` is a class more likely than the right side.
+    return {name: some for name, some in whole.items() if _APART.search(name) or min(map(len, some.values())) > 1}
 
 
 def _words(name: str) -> Iterator[tuple[int, int]]:

@@ -18,6 +18,8 @@ _NONE = "none"
 _OPEN = ("[", "(", "{")
 _BRACKETS = "[](){},; \t\n"
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_ITEM = r"\s*[^\W\d][\w/-]*(?: [\w/-]+){0,4}\s*"
+_WORDS = re.compile(rf"\[{_ITEM}(?:,{_ITEM})*\]|\{{{_ITEM}(?:,{_ITEM})*\}}")
 _LOOKED_AT = 200
 """Rows from which the header is told."""
 _CODE = re.compile(r"[-+]?\d+(?:[.,]\d+)?")
@@ -61,10 +63,12 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def cell(text: str) -> str:
     """A cell's text without spaces around it; '' where it says that there is nothing. Items of a list of texts, as
-    Python and JSON write it (`['mass', ' nodule']`), stand in lines, each once."""
+    Python, JSON and databases write it (`['mass', ' nodule']`, `{mass,nodule}`), stand in lines, each once."""
     text = text.strip()
     if text[:1] in _OPEN and (items := _QUOTED.findall(text)) and not _QUOTED.sub("", text).strip(_BRACKETS):
         text = "\n".join(dict.fromkeys(item for one, other in items if (item := (one or other).strip())))
+    elif text[:1] in _OPEN and _WORDS.fullmatch(text):
+        text = "\n".join(dict.fromkeys(item.strip() for item in text[1:-1].split(",")))
     return "" if len(text) < 5 and text.lower() in _EMPTY else text
 
 
