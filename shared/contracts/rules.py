@@ -133,8 +133,8 @@ class MaskRule(Contract):
     `{field}` takes a field's text, and with `case: entry` it has one mask an entry.
     `rle`: `column` of `table`, one row or several a case. `boxes`, `polygons`: numbers in `columns` of `table`, one row
     or several a case; of overlapping ones of one rule the smaller is on top, and a row without numbers marks nothing.
-    `coco`, `label_studio`, `cvat`: `files` is the JSON or XML; its images are matched by name. Of `cvat` an image without
-    a shape or a tag is one without a mask (`missing`).
+    `coco`, `label_studio`, `cvat`: `files` is the JSON or XML; its images are matched by name. Of `cvat` an image
+    without a shape or a tag is one without a mask (`missing`).
     `yolo`, `voc`, `labelme`: one text, XML or JSON file a case; `values`/`structures` name the numbers of yolo.
     `dicom_seg`, `rtstruct`: the object refers to its series itself.
     """
@@ -142,7 +142,7 @@ class MaskRule(Contract):
     kind: MaskKind = "file"
     files: Patterns = ()
     structure: str | None = None
-    """Name of the structure where everything that is not 0, or that is marked (coco, label_studio, cvat), belongs to one;
+    """Name of the structure where everything that is not 0, or that a list marks (coco and alike), belongs to one;
     `{field}` takes a field's text."""
     values: dict[str, int] = {}
     """Structure -> its value in the file (of yolo, boxes: its number); a case with another value is left out. Empty and

@@ -1,5 +1,5 @@
-"""Exports of programs: gzipped tables, HL7 messages, CVAT, REDCap, and trees whose names hold more than the number that a
-table knows."""
+"""Exports of programs: gzipped tables, HL7 messages, CVAT, REDCap, and trees whose names hold more than the number that
+a table knows."""
 
 import csv
 import gzip
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from propose_files import dicom_series, picture, table, text, volume
+from propose_files import dicom_series, mask_volume, picture, table, text, volume
 
 from shared.contracts.cases import Proposal
 from shared.contracts.rules import Rules
@@ -79,7 +79,7 @@ def test_classes_are_told_by_a_code_in_the_middle_of_names(tmp_path: Path) -> No
 def message(number: int, order: str, patient: int, lines: Sequence[str], state: str = "F") -> str:
     return "\r".join([
         f"MSH|^~\\&|RIS|H|OUT|H|2022||ORU^R01|{number}|P|2.3.1", f"PID|1||{patient}^^^H^MR||X^Y||19500101|F",
-        f"OBR|1|{number + 7}|{order}|XR^WRIST|||2022|||||||||||||||||||{state}",
+        f"OBR|1|{number + 7}|{order}|XR^WRIST|||2022{'|' * 18}{state}",
         *(f"OBX|{at + 1}|TX|18782-3^Report||{line}||||||{state}" for at, line in enumerate(lines)), ""])  # fmt: skip
 
 
@@ -136,7 +136,8 @@ def test_records_whose_names_are_numbers_of_their_own_are_joined_by_what_they_sa
 
 def cvat(images: Sequence[str]) -> str:
     label = "<label><name>nodule</name><type>polygon</type></label>"
-    return f"<annotations><version>1.1</version><meta><task><labels>{label}</labels></task></meta>{''.join(images)}</annotations>"
+    meta = f"<version>1.1</version><meta><task><labels>{label}</labels></task></meta>"
+    return f"<annotations>{meta}{''.join(images)}</annotations>"
 
 
 def marked(name: str, inside: str) -> str:
@@ -161,7 +162,7 @@ def test_pictures_of_cvat_that_nobody_read(tmp_path: Path, tags: bool) -> None:
     picture(tmp_path / "images" / "batch_1" / "T199.png")  # never uploaded
     asked = propose(tmp_path, "anomaly_detection", target="outline nodules")
     best = asked[0]
-    assert best.coverage.structures == {"nodule": 1}
+    assert best.coverage.label_values == {"nodule": 1}
     if tags:
         assert best.key == "" and best.coverage.cases == 18
     else:
@@ -190,7 +191,11 @@ def redcap(root: Path, sides: Mapping[str, str], folders: bool = False) -> dict[
         for event, visit in EVENTS.items() if number % 3 == 0 else [("baseline_arm_1", "BL")]:
             grades = {side: (number + at + (visit == "M24")) % 3 for at, side in enumerate(sides)}
             for side, named in sides.items():
-                place = f"{visit}/KOA{1003 + 4 * number}_{named}.png" if folders else f"KOA{1003 + 4 * number}_{visit}_{named}.png"
+                place = (
+                    f"{visit}/KOA{1003 + 4 * number}_{named}.png"
+                    if folders
+                    else f"KOA{1003 + 4 * number}_{visit}_{named}.png"
+                )
                 picture(root / "images" / place)
                 truth[f"images/{place}"] = ("none", "mild", "severe")[grades[side]]
             rows.append({"record_id": 1003 + 4 * number, "redcap_event_name": event, "sex": number % 2,
@@ -233,3 +238,14 @@ def test_a_row_a_side_and_visit(tmp_path: Path) -> None:
     best = propose(tmp_path, "diagnosis", target="the macula")[0]
     assert {key: label for key, (label, _) in found(tmp_path, best).items()} == truth
     assert best.coverage.patients == 14
+
+
+def test_a_day_behind_a_code_is_a_visit_of_one_person(tmp_path: Path) -> None:
+    for number in range(24):
+        person = max(number, 1)  # one comes twice
+        code, day = f"{'ABCDE'[person % 5]}K{400 + 7 * person:04d}", f"2020{number % 12 + 1:02d}{number + 1:02d}"
+        place = tmp_path / "ct" / f"{code}_{day}"
+        volume(place / f"{code}_ct.nii{'' if number % 6 == 5 else '.gz'}")
+        mask_volume(place / f"{code}_seg_{'final' if number % 4 else 'v1'}.nii.gz")
+    best = propose(tmp_path, "organ_segmentation")[0]
+    assert (best.coverage.cases, best.coverage.patients) == (24, 23)

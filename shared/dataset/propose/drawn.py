@@ -69,7 +69,9 @@ def _runs(draft: Draft, survey: Survey) -> Found:
 
 def _listed(draft: Draft, survey: Survey) -> Found:
     files = [
-        file for family in survey.families if family.suffix in (".json", ".xml") and len(family) <= 40
+        file
+        for family in survey.families
+        if family.suffix in (".json", ".xml") and len(family) <= 40
         for file in family.files
     ]
     held = {file: one for file in files[:40] if (one := listed_in(survey.root / file))}

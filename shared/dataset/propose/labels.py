@@ -57,6 +57,8 @@ def with_label(
     options = [told_by_a_column(one, survey, look) for one in classes_in_names(draft, look, target)]
     if classes_beside(survey.tables, target):
         options = [one for one in options if any(overlap(target, value or "") for value in one.values)]
+    visits = [set(apart.called.values()) for table in survey.tables for apart in table.apart if apart.placed]
+    options = [one for one in options if not any(set(filter(None, one.values)) <= some for some in visits)]
     options += _columns(survey, look, target)
     options += [option for one in inner_values(draft, survey) if (option := _inner(one))]
     options = [_asked(option, only, target, hints, _legends(option, survey, legends)) for option in options]

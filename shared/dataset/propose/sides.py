@@ -24,11 +24,10 @@ def with_sides(draft: Draft, look: TableLook) -> tuple[Draft, dict[str, dict[str
         head, _, tail = re.sub(r"\{\w+\}", "\0", name).partition("\0")
         words = {column[len(head) : len(column) - len(tail)]: text for text, column in columns.items()}
         called |= {word: text for word, text in words.items() if same(word) != same(text)}
-    rows: dict[str, str] = {}
-    if look.apart is not None:
-        slots.append(look.apart.slot)
-        rows = {look.apart.column: look.apart.slot.field}
-        called |= look.apart.called
+    slots += [one.slot for one in look.apart]
+    for one in look.apart:
+        called |= {text: said for text, said in one.called.items() if same(text) != same(said)}
+    rows = {one.column: one.slot.field for one in look.apart}
     made: Draft | None = draft
     for slot in dict.fromkeys(slots):
         made = _with_field(made, slot) if made and slot.field not in made.pieces[0].fields else made
@@ -78,6 +77,7 @@ def _opened(piece: Piece, name: str) -> str:
         shapes = {re.sub(r"[^\W_]+", "\0", value) for value in piece.column(field)}
         shape = shapes.pop() if len(shapes) == 1 else ""
         if shape.count("\0") > 1 and braces(field) not in piece.pattern.rpartition("/")[0]:
-            words = iter(range(1, shape.count("\0") + 1))
-            name = name.replace(braces(field), re.sub("\0", lambda _, n=words, f=field: braces(f"{f}_{next(n)}"), shape))
+            for number in range(1, shape.count("\0") + 1):
+                shape = shape.replace("\0", braces(f"{field}_{number}"), 1)
+            name = name.replace(braces(field), shape)
     return name

@@ -23,7 +23,9 @@ def columns_of(name: str, found: Sequence[Found], table: Table, called: Mapping[
     for case in found:
         texts = tuple(case.fields.get(field, "") for field in fields)
         if texts not in known:
-            known[texts] = _first(table, [_filled(name, texts), _filled(name, [written.get(same(t), t) for t in texts])])
+            known[texts] = _first(
+                table, [_filled(name, texts), _filled(name, [written.get(same(t), t) for t in texts])]
+            )
         made.append(known[texts])
     if found and not any(made):
         raise RulesError(f"there is no column {_filled(name, next(iter(known)))!r}{nearest(name, table.columns)}")

@@ -65,8 +65,8 @@ def annotation_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
 
 
 def listed_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
-    """The pictures of COCO files, Label Studio's and CVAT's exports, matched by name: among the cases that share the file's
-    fields, else among those in or below its folder, else among all."""
+    """The pictures of COCO files, Label Studio's and CVAT's exports, matched by name: among the cases that share the
+    file's fields, else among those in or below its folder, else among all."""
     several: list[list[Annotated]] = [[] for _ in data.found]
     any_file = False
     for pattern in compiled(rule.files, f"masks ({rule.kind})"):

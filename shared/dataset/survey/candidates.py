@@ -75,9 +75,9 @@ def label_evidence(units: Units, tables: Sequence[TableLook], splits: Sequence[E
         sets = onehot_evidence(units, table)
         found += sets
         flags = {name for one in sets for name in one.columns if len(one.columns) > FEW}
-        visit = table.apart.column if table.apart else None
+        told = {table.key, *(one.column for one in table.apart if one.placed)}
         for column in table.columns:
-            if column.name in flags or column.name in (table.key, visit) or column.names_people or not column.distinct >= 2:
+            if column.name in flags or column.name in told or column.names_people or not column.distinct >= 2:
                 continue
             if all(map(_digits, column.values)) and any(map(_NUMBERS.fullmatch, column.values)):
                 continue  # boxes and run-length codes

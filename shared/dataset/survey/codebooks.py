@@ -1,7 +1,7 @@
 """Tables that say what the columns of another one mean: data dictionaries, as REDCap and many others export them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from shared.dataset.survey.table_looks import TableLook
 
@@ -29,7 +29,7 @@ def describe(tables: Sequence[TableLook]) -> None:
                     column.codes = next((codes for cell in row.values() if (codes := codes_in(cell))), {})
 
 
-def _names(book: TableLook, name: str, known: Sequence[str] | set[str]) -> bool:
+def _names(book: TableLook, name: str, known: Collection[str]) -> bool:
     cells = {row[name].strip().lower() for row in book.rows if row[name]}
     return len(cells) >= 0.9 * len(book.rows) and len(cells & set(known)) >= max(_FEWEST, _NAMED * len(cells))
 

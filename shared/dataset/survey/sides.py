@@ -3,15 +3,16 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import inf
 
 from shared.dataset.survey.column_looks import column_look
 from shared.dataset.survey.evidence import Unit, Units
 from shared.dataset.survey.naming import evenly
-from shared.dataset.survey.table_looks import Apart, Slot, TableLook
 from shared.dataset.survey.pieces import braces
+from shared.dataset.survey.table_looks import Apart, Slot, TableLook
 from shared.dataset.tables.forms import same
 
 MOST = 12
@@ -31,6 +32,8 @@ _UNITS = {"m": "m", "mo": "m", "mon": "m", "month": "m", "months": "m", "y": "y"
           "v": "v", "visit": "v", "t": "v", "tp": "v", "timepoint": "v", "ses": "v", "session": "v", "wave": "v",
           "fu": "f", "followup": "f", "follow up": "f"}  # fmt: skip
 _NUMBER = re.compile(r"(?:([a-z]+(?: up)?) ?0*(\d+)|0*(\d+) ?([a-z]+))")
+_PLACED = re.compile(r"left|right|[mwdvf]\d+")
+"""What `sign` makes of sides and visits."""
 _EVENT_ARM = re.compile(r" arm \d+$")
 _VISIT = re.compile(r"visit|event|session|time ?point|wave|viscode|\bses\b", re.IGNORECASE)
 """Of a header: its bare numbers are visits, too."""
@@ -59,10 +62,8 @@ def tell_apart(table: TableLook, units: Units) -> None:
         return
     slots = {slot: texts for slot in _slots(known) if (texts := _texts(slot, known))}
     rows = [table.rows_of(units, unit) for unit in known]
-    if any(len(some) > 1 for some in rows):
-        told = max(_by_rows(table, slots, known, rows), key=lambda one: one[0], default=None)
-        if told is not None:
-            table.apart = told[1]
+    several = [(unit[1], some) for unit, some in zip(known, rows, strict=True) if len(some) > 1]
+    table.apart = _by_rows(table, slots, several) if several else ()
     for slot, texts in slots.items():
         for stem_of, columns in _by_columns(table, texts).items():
             _add(table, slot, stem_of, columns)
@@ -84,30 +85,55 @@ def _texts(slot: Slot, known: Sequence[Unit]) -> dict[str, str]:
 
 
 def _by_rows(
-    table: TableLook, slots: Mapping[Slot, Mapping[str, str]], known: Sequence[Unit], rows: Sequence[list[dict[str, str]]]
-) -> Iterator[tuple[float, "Apart"]]:
-    """Columns whose values are what a slot says, and how many images with several rows have one by them."""
-    several = [(unit, some) for unit, some in zip(known, rows, strict=True) if len(some) > 1]
+    table: TableLook, slots: Mapping[Slot, Mapping[str, str]], several: Sequence[tuple[str, list[dict[str, str]]]]
+) -> tuple[Apart, ...]:
+    """What leaves images that have several rows with one; nothing where that is true of too few."""
+    found: list[Apart] = []
+    able = list(_able(table, slots))
+    while able:
+        left = [[(file, one.of(some, file)) for file, some in several] for one in able]
+        counts = [sum(len(some) for _, some in kept) if _most(map(bool, (s for _, s in kept)), several) else inf
+                  for kept in left]  # fmt: skip
+        place = counts.index(min(counts))
+        if counts[place] >= sum(len(some) for _, some in several):
+            break
+        found.append(able[place])
+        several = left[place]
+        able = [one for one in able if one.column != found[-1].column and one.slot != found[-1].slot]
+    return tuple(found) if _most((len(some) == 1 for _, some in several), several) else ()
+
+
+def _most(held: Iterable[bool], of: Sequence[object]) -> bool:
+    return sum(held) >= _ENOUGH * len(of)
+
+
+def _able(table: TableLook, slots: Mapping[Slot, Mapping[str, str]]) -> Iterator[Apart]:
+    """Columns some of whose values are what a slot says."""
     for column in table.columns:
         if not 2 <= column.distinct <= MOST or column.name == table.key:
             continue
         for slot, texts in slots.items():
-            called = {value: texts[one] for value in column.values if (one := sign(value)) in texts}
-            worded = all(re.search(r"[^\W\d_]", value) for value in called) or bool(_VISIT.search(column.name))
-            if len(called) < 2 or not worded:
-                continue
-            single = sum(
-                sum(called.get(row[column.name]) == slot.of(unit[1]) for row in some) == 1 for unit, some in several
-            )
-            if single >= _ENOUGH * len(several):
-                yield single + 0.1 * len(called), Apart(column.name, slot, called)
+            called = {value: texts[one] for value in column.values if (one := _signed(value, column.name, texts))}
+            if len(called) > 1:
+                placed = all(_PLACED.fullmatch(_signed(value, column.name, texts)) for value in called)
+                yield Apart(column.name, slot, called, placed)
+
+
+def _signed(value: str, header: str, texts: Mapping[str, str]) -> str:
+    """The sign of a value that is among those of a slot; of a bare number only where the header says that it is a
+    visit's."""
+    if re.search(r"[^\W\d_]", value):
+        forms = [sign(value)]
+    else:
+        forms = [sign(form.format(value)) for form in ("{}", "v{}", "m{}")] if _VISIT.search(header) else []
+    return next((one for one in forms if one in texts), "")
 
 
 def _by_columns(table: TableLook, texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Names of columns that differ in one word, what a slot says, as `grade_{}` -> text of the slot -> column."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for column in table.columns:
-        if column.name in (table.key, table.apart.column if table.apart else "") or column.names_files > 0.2:
+        if column.name in (table.key, *(one.column for one in table.apart)) or column.names_files > 0.2:
             continue
         for start, end in _words(column.name):
             one = sign(word := column.name[start:end])

@@ -49,6 +49,13 @@ class Apart:
     slot: Slot
     called: Mapping[str, str]
     """Cell -> what the names say."""
+    placed: bool = True
+    """Whether these are sides or visits; else they may be classes of a row, too."""
+
+    def of(self, rows: Sequence[dict[str, str]], file: str) -> list[dict[str, str]]:
+        """Those of some rows that are of an image."""
+        text = self.slot.of(file)
+        return [row for row in rows if self.called.get(row[self.column]) == text]
 
 
 @dataclass
@@ -88,7 +95,7 @@ class TableLook:
     sheets: tuple[str, ...] = ()
     """Further sheets of the file, in the same way."""
 
-    apart: Apart | None = None
+    apart: tuple[Apart, ...] = ()
     sides: dict[str, tuple[Slot, Mapping[str, str]]] = field(default_factory=dict)
     """Columns of a side or visit each as one, `grade_{word1}` -> what names say -> the column; see `survey.sides`."""
     written: list[ColumnLook] = field(default_factory=list)
@@ -116,9 +123,8 @@ class TableLook:
         key = dict(keys_of(units, unit, (self.by,))).get(self.by)
         found = self.index.get(key, ()) if key else ()
         rows = [self.rows[at] for at in found or self.index.get(unit[1], ())]
-        if self.apart is not None:
-            text = self.apart.slot.of(unit[1])
-            rows = [row for row in rows if self.apart.called.get(row[self.apart.column]) == text]
+        for one in self.apart:
+            rows = one.of(rows, unit[1])
         for name, (slot, columns) in self.sides.items():
             column = columns.get(slot.of(unit[1]))
             rows = [{**row, name: row[column] if column else ""} for row in rows]
@@ -159,8 +165,8 @@ def tailed(path: str, count: int) -> str:
 
 
 def keys_of(units: Units, unit: Unit, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """What a table may call an image -> its plain form: stem, each folder, each field of the name, the part of a name up
-    to a field, as `case_001` of `case_001_img.png`, and the word that a field ends, as `E07` of `sub-S1_ses-E07`."""
+    """What a table may call an image -> its plain form: stem, each folder, each field of the name, the part of a name
+    up to a field, as `case_001` of `case_001_img.png`, and the word that a field ends, as `E07` of `sub-S1_ses-E07`."""
     number, file = unit
     parts = file.split("/")
     for by in only:
