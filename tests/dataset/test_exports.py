@@ -19,7 +19,7 @@ from shared.dataset.rules.resolve import resolve
 def found(root: Path, best: Proposal) -> dict[str, tuple[object, str]]:
     """Key of each case -> label or text, and patient."""
     done = resolve(Rules.model_validate(best.rules), root)
-    return {case.key: (case.label or case.text, case.patient) for case in done.cases}
+    return {case.key: (case.text if case.label is None else case.label, case.patient) for case in done.cases}
 
 
 def gzipped(path: Path, rows: Sequence[Mapping[str, object]], mark: str = ",") -> None:
@@ -199,6 +199,7 @@ def redcap(root: Path, sides: Mapping[str, str], folders: bool = False) -> dict[
                 picture(root / "images" / place)
                 truth[f"images/{place}"] = ("none", "mild", "severe")[grades[side]]
             rows.append({"record_id": 1003 + 4 * number, "redcap_event_name": event, "sex": number % 2,
+                         "mutation": number % 2 if visit == "BL" else "",
                          **{f"pain_{side}": number * 7 % 5 for side in sides},
                          **{f"xr_kl_{side}": grades[side] for side in sides},
                          "radiograph_reading_complete": 2 * (number % 5 > 0)})  # fmt: skip
@@ -208,6 +209,7 @@ def redcap(root: Path, sides: Mapping[str, str], folders: bool = False) -> dict[
         {"Variable / Field Name": name, "Form Name": "form", "Field Label": label, "Choices, Calculations": codes}
         for name, label, codes in (
             ("record_id", "Record ID", ""), ("sex", "Sex", "0, male | 1, female"),
+            ("mutation", "Mutation", "0, none | 1, present"),
             *((f"pain_{side}", f"WOMAC pain of the {side} side", "") for side in sides),
             *((f"xr_kl_{side}", f"Kellgren-Lawrence grade, {side} side", choices) for side in sides))])  # fmt: skip
     return truth
@@ -223,6 +225,14 @@ def test_a_row_an_event_and_a_column_a_side(tmp_path: Path, sides: dict[str, str
     told = found(tmp_path, best)
     assert {key: label for key, (label, _) in told.items()} == truth and best.key == ""
     assert best.coverage.patients == 16
+
+
+def test_what_only_the_first_event_asks_counts_for_all_pictures(tmp_path: Path) -> None:
+    redcap(tmp_path, {"r": "R", "l": "L"})
+    best = propose(tmp_path, "diagnosis", target="tell the mutation of the patient")[0]
+    assert best.coverage.cases == 44 and best.coverage.label_names == ("none", "present")
+    assert all(label == ("none", "present")[(int(key[10:14]) - 1003) // 4 % 2]
+               for key, (label, _) in found(tmp_path, best).items())  # fmt: skip
 
 
 def test_a_row_a_side_and_visit(tmp_path: Path) -> None:
@@ -249,3 +259,20 @@ def test_a_day_behind_a_code_is_a_visit_of_one_person(tmp_path: Path) -> None:
         mask_volume(place / f"{code}_seg_{'final' if number % 4 else 'v1'}.nii.gz")
     best = propose(tmp_path, "organ_segmentation")[0]
     assert (best.coverage.cases, best.coverage.patients) == (24, 23)
+
+
+def test_columns_of_findings_for_each_side(tmp_path: Path) -> None:
+    rows, truth = [], {}
+    for number in range(16):
+        row: dict[str, object] = {"mrn": 700100 + number * 3, "age": 40 + number}
+        for side, named in (("left", "L"), ("right", "R")):
+            name = f"knees/{row['mrn']}/{named}/ap_{number:02d}.png"
+            picture(tmp_path / name)
+            held = {sign: (number + (side == "left")) % every == 0 for sign, every in (("spur", 2), ("cyst", 3))}
+            row |= {f"{sign}_{side}": int(one) for sign, one in held.items()}
+            truth[name] = tuple(sorted(sign for sign, one in held.items() if one))
+        rows.append(row)
+    table(tmp_path / "reading.csv", rows)
+    best = propose(tmp_path, "diagnosis", target="which of spurs and cysts a knee has")[0]
+    assert {key: label for key, (label, _) in found(tmp_path, best).items()} == truth
+    assert best.coverage.patients == 16 and best.coverage.label_names == ("cyst", "spur")

@@ -19,6 +19,7 @@ from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner, inner_values
 from shared.dataset.propose.legend import Legend, named_values, of_codes
 from shared.dataset.propose.meant import classes_beside, unasked
+from shared.dataset.propose.sides import sideless
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import (
     Look,
@@ -271,7 +272,8 @@ def _applied(
         return None
     draft, name = made
     if option.evidence and option.evidence.columns:
-        flags = {column: column for column in option.evidence.columns}
+        flags = {column: sideless(column) for column in option.evidence.columns}
+        kept = tuple(map(sideless, kept))
         missing_means = "none" if several else "leave_out"
         return draft.change(
             label=LabelRule(table=name, columns=flags, several=several, only=kept, missing=missing_means)

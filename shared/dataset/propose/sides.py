@@ -34,8 +34,14 @@ def with_sides(draft: Draft, look: TableLook) -> tuple[Draft, dict[str, dict[str
     return (made, {"rows": rows, "called": called}) if made else (draft, {})
 
 
+def sideless(column: str) -> str:
+    """What a column of sides is about: `edema` of `edema_{word1}`."""
+    return re.sub(r"[\W_]*\{\w+\}[\W_]*$|^\{\w+\}[\W_]*|\{\w+\}", "", column)
+
+
 def _with_field(draft: Draft, slot: Slot) -> Draft | None:
-    if len(draft.channels) > 1 or draft.case != "file" or draft.channels[0].inside:
+    able = ("file", "folder", "series") if slot.place >= 0 else ("file",)
+    if len(draft.channels) > 1 or draft.case not in able or draft.channels[0].inside:
         return None
     pieces = [_piece(piece, slot, draft.used) for piece in draft.pieces]
     made = tuple(piece for piece in pieces if piece)

@@ -7,6 +7,7 @@ from shared.dataset.rules.found import Found, RulesError
 from shared.dataset.rules.gather import fields_of
 from shared.dataset.tables.cells import Table, TableError, nearest
 from shared.dataset.tables.forms import same
+from shared.dataset.tables.visits import of_visit, unfilled
 
 Row = dict[str, str]
 _FIELD = re.compile(r"\{([^{}]+)\}")
@@ -47,13 +48,15 @@ def _first(table: Table, names: Sequence[str]) -> str | None:
 
 
 def rows_told(
-    rows: Sequence[list[Row]], found: Sequence[Found], column: str, field: str, called: Mapping[str, str]
+    rows: Sequence[list[Row]], found: Sequence[Found], column: str, field: str, called: Mapping[str, str], whole: Table
 ) -> list[list[Row]]:
     """Of each case the rows whose column says what a field says."""
     _check(field, found)
+    empty = unfilled(whole.rows, column)
+    told = {text: same(called.get(text, text)) for text in empty}
     said = [same(case.fields.get(field, "")) for case in found]
-    return [[row for row in some if same(called.get(row[column], row[column])) == text]
-            for some, text in zip(rows, said, strict=True)]  # fmt: skip
+    return [of_visit(some, column, lambda text, own=own: told[text] == own, empty)  # type: ignore[misc]
+            for some, own in zip(rows, said, strict=True)]  # fmt: skip
 
 
 def _check(field: str, found: Sequence[Found]) -> None:

@@ -88,14 +88,14 @@ class Sources:
         if source.table is None or source.column is None:
             raise RulesError("a source names neither field, column, header, array nor value")
         rows = self.rows(source.table)
-        columns = self._columns(source.table, source.column)
+        columns = self.columns(source.table, source.column)
         return [
             tuple(dict.fromkeys(row[column] for row in some if column and row.get(column)))
             for some, column in zip(rows, columns, strict=True)
         ]
 
-    def _columns(self, name: str, column: str) -> Sequence[str | None]:
-        """The column of each case."""
+    def columns(self, name: str, column: str) -> Sequence[str | None]:
+        """The column of each case, in whose name fields may stand. Raises RulesError."""
         if not _COLUMN.search(column):
             return [self.column(name, column)] * len(self.found)
         return columns_of(column, self.found, self._table(name).table, self.rules.tables[name].called)
@@ -156,7 +156,7 @@ class Sources:
         for values, some in groups.items():
             self._join(name, table, some, members.get(values, []), found)
         for column, field in table.rows.items():
-            found.rows = rows_told(found.rows, self.found, self._column(name, rows, column), field, table.called)
+            found.rows = rows_told(found.rows, self.found, self._column(name, rows, column), field, table.called, rows)
         found.rows = [standing(some) for some in found.rows]
         return found
 

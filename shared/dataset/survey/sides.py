@@ -8,17 +8,19 @@ from dataclasses import replace
 from itertools import pairwise
 from math import inf
 
+from shared.dataset.survey.box_columns import called
 from shared.dataset.survey.column_looks import column_look
 from shared.dataset.survey.evidence import Unit, Units
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import braces
 from shared.dataset.survey.table_looks import Apart, Slot, TableLook
 from shared.dataset.tables.forms import same
+from shared.dataset.tables.visits import unfilled
 
 MOST = 12
 """Sides, or visits."""
 _ENOUGH = 0.9
-_LOOKED_AT = 3000
+_LOOKED_AT = 1000
 _APART = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[A-Z]*[a-z]+\d*|[A-Z]+\d*|\d+[A-Za-z]*|[^\W\d_]+")
 _SIDES = {
@@ -34,8 +36,8 @@ _UNITS = {"m": "m", "mo": "m", "mon": "m", "month": "m", "months": "m", "y": "y"
 _NUMBER = re.compile(r"(?:([a-z]+(?: up)?) ?0*(\d+)|0*(\d+) ?([a-z]+))")
 _PLACED = re.compile(r"left|right|[mwdvf]\d+")
 """What `sign` makes of sides and visits."""
-_EVENT_ARM = re.compile(r" arm \d+$")
-_VISIT = re.compile(r"visit|event|session|time ?point|wave|viscode|\bses\b", re.IGNORECASE)
+_EVENT_ARM = re.compile(r" arm \d+.*")
+_VISIT = re.compile(r"visit|event|session|time ?point|wave|instance|viscode|\bses\b", re.IGNORECASE)
 """Of a header: its bare numbers are visits, too."""
 
 
@@ -113,10 +115,11 @@ def _able(table: TableLook, slots: Mapping[Slot, Mapping[str, str]]) -> Iterator
         if not 2 <= column.distinct <= MOST or column.name == table.key:
             continue
         for slot, texts in slots.items():
-            called = {value: texts[one] for value in column.values if (one := _signed(value, column.name, texts))}
-            if len(called) > 1:
-                placed = all(_PLACED.fullmatch(_signed(value, column.name, texts)) for value in called)
-                yield Apart(column.name, slot, called, placed)
+            signs = {value: one for value in column.values if (one := _signed(value, column.name, texts))}
+            if len(signs) > 1:
+                placed = all(map(_PLACED.fullmatch, signs.values()))
+                told = {value: texts[one] for value, one in signs.items()}
+                yield Apart(column.name, slot, told, placed, unfilled(table.rows, column.name))
 
 
 def _signed(value: str, header: str, texts: Mapping[str, str]) -> str:
@@ -132,8 +135,10 @@ def _signed(value: str, header: str, texts: Mapping[str, str]) -> str:
 def _by_columns(table: TableLook, texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Names of columns that differ in one word, what a slot says, as `grade_{}` -> text of the slot -> column."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
+    boxes = {name for one in called([column.name for column in table.columns]) for name in one.columns}
+    taken = {table.key, *(one.column for one in table.apart), *boxes}
     for column in table.columns:
-        if column.name in (table.key, *(one.column for one in table.apart)) or column.names_files > 0.2:
+        if column.name in taken or column.names_files > 0.2 or re.search("[{}]", column.name):
             continue
         for start, end in _words(column.name):
             one = sign(word := column.name[start:end])
@@ -153,11 +158,13 @@ def _words(name: str) -> Iterator[tuple[int, int]]:
 
 def _add(table: TableLook, slot: Slot, name: str, columns: Mapping[str, str]) -> None:
     """One column in place of those of each side."""
-    whole = name.format(braces(slot.field))
+    whole = name.replace("{}", braces(slot.field))
+    own = [one for one in table.columns if one.name in columns.values()]
+    if len(own) < len(columns):
+        return  # another name has taken some
     table.sides = {**table.sides, whole: (slot, columns)}
     cells = [{whole: row[column]} for row in table.rows for column in columns.values()]
     table.written = table.written or table.columns
-    own = [one for one in table.columns if one.name in columns.values()]
     made = replace(column_look(whole, cells), about=own[0].about, codes=own[0].codes)
     table.columns = [*(one for one in table.columns if one not in own), made]
     for row in table.rows:

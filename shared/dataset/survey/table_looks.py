@@ -13,6 +13,7 @@ from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.documents import keys_of_cases
 from shared.dataset.tables.large_tables import Rest, read_head
 from shared.dataset.tables.tables import TableError, read_record, read_table, sheets
+from shared.dataset.tables.visits import Unfilled, of_visit
 from shared.imaging.formats import BY_SUFFIX, stem_of, suffix_of
 
 MOST_TABLES = 20
@@ -51,11 +52,12 @@ class Apart:
     """Cell -> what the names say."""
     placed: bool = True
     """Whether these are sides or visits; else they may be classes of a row, too."""
+    empty: Unfilled = field(default_factory=dict)
 
     def of(self, rows: Sequence[dict[str, str]], file: str) -> list[dict[str, str]]:
         """Those of some rows that are of an image."""
         text = self.slot.of(file)
-        return [row for row in rows if self.called.get(row[self.column]) == text]
+        return of_visit(rows, self.column, lambda said: self.called.get(said) == text, self.empty)
 
 
 @dataclass

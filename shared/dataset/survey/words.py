@@ -275,7 +275,7 @@ def refused(header: str, values: Iterable[str]) -> tuple[str, ...]:
     return said or (() if kind == "remark" else tuple(value for value in known if _BAD.fullmatch(plain[value])))
 
 
-_REDCAP = re.compile(r"^redcap_|_complete$", re.IGNORECASE)
+_REDCAP = re.compile(r"^redcap_|_complete$|^complete\?", re.IGNORECASE)
 """Columns that REDCap adds itself: events, and whether a form was filled in."""
 _UNNAMED = re.compile(r"column_\d+")
 """What tables call a column without a header."""
