@@ -1,4 +1,4 @@
-"""Exports of programs: gzipped tables, HL7 messages, CVAT, REDCap, and trees whose names hold more than the number that
+"""Exports of programs: gzipped tables, HL7 messages, CVAT, and trees whose names hold more than the number that
 a table knows."""
 
 import csv
@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from propose_files import dicom_series, mask_volume, picture, table, text, volume
 
@@ -14,6 +15,8 @@ from shared.contracts.cases import Proposal
 from shared.contracts.rules import Rules
 from shared.dataset.propose import propose
 from shared.dataset.rules.resolve import resolve
+from shared.dataset.shapes.cvat import read_cvat
+from shared.dataset.tables.tables import TableError, read_table
 
 
 def found(root: Path, best: Proposal) -> dict[str, tuple[object, str]]:
@@ -91,6 +94,21 @@ def read_of(number: int) -> str:
     return f"Film {number}.\n\nA fracture of {number} mm & no callus is seen.\nOld cast."
 
 
+def test_messages_of_an_order_each(tmp_path: Path) -> None:
+    head = "\x0bMSH|^~\\&|RIS|H|OUT|H|20220102||ORU^R01^ORU_R01|77|P|2.5\rPID|1||4711^^^H^MR~99^^^S^SS||X||19500101|F\r"
+    first = (
+        "OBR|1||RX1|CT^CT HEAD^L\rOBX|1|CE|I^IMP||R93^No bleed \\S\\ mass^I10|||\rOBX|2|ED|PDF||^^PDF^Base64^JVBERi0\r"
+    )
+    second = "OBR|2||RX2\rOBX|1|FT|R||One.\\.sp\\Two \\X41\\.~Three|||||||F\rNTE|1||a note\rZZZ\r\x1c\r"
+    path = tmp_path / "out.dat"
+    path.write_bytes((head + first + second).encode())
+    one, two = read_table(path).rows
+    assert (one["OBR-3"], one["OBR-4.2"], one["text"]) == ("RX1", "CT HEAD", "No bleed ^ mass")
+    assert (two["OBR-3"], two["text"]) == ("RX2", "One.\nTwo A.\nThree")
+    assert one["PID-3 patient"] == two["PID-3 patient"] == "4711" and one["MSH-9.2"] == "R01"
+    assert read_table(write(tmp_path / "broken.hl7", "MSH|")).rows in ([], [{}])
+
+
 @pytest.mark.parametrize("one_file", [False, True])
 def test_messages_tell_themselves_whose_report_they_hold(tmp_path: Path, one_file: bool) -> None:
     sent = []
@@ -132,6 +150,39 @@ def test_records_whose_names_are_numbers_of_their_own_are_joined_by_what_they_sa
              f'{{"accession": "A{4000 + 13 * number}", "report": {{"text": "{said}"}}}}')  # fmt: skip
     best = propose(tmp_path, "report_generation")[0]
     assert best.coverage.cases == 12 and best.key == ""
+
+
+def write(path: Path, content: str) -> Path:
+    text(path, content)
+    return path
+
+
+def test_shapes_of_cvat(tmp_path: Path) -> None:
+    shapes = (
+        '<box label="b" xtl="2" ytl="3" xbr="6.5" ybr="5" z_order="1"/>'
+        '<box label="turned" xtl="2" ytl="4" xbr="6" ybr="6" rotation="90"/><points label="p" points="1,1"/>'
+        '<ellipse label="e" cx="10" cy="8" rx="4" ry="2"/>'
+        '<mask label="m" rle="1, 2, 3" left="20" top="4" width="3" height="2"/>'
+    )
+    wrong = '<mask label="m" rle="1, 2" left="20" top="4" width="3" height="2"/><polygon label="a" points="1,1;2,2"/>'
+    images = [
+        marked("1.png", shapes),
+        marked("2.png", wrong),
+        marked("3.png", ""),
+        marked("4.png", '<tag label="excluded"/>'),
+    ]
+    first, second, third, fourth = read_cvat(write(tmp_path / "a.xml", cvat([*images[:3], marked("4.png", "")])))
+    assert [mark.structure for mark in first.marks] == ["turned", "e", "m", "b"] and first.size == (24, 20)
+    drawn = {mark.structure: mark for mark in first.marks}
+    assert drawn["b"].numbers == (2.0, 3.0, 4.5, 2.0)
+    assert sorted(round(one, 3) for one in drawn["turned"].numbers) == [3, 3, 3, 3, 5, 5, 7, 7]
+    counts = [int(one) for one in drawn["m"].numbers]
+    whole = np.repeat(np.arange(len(counts)) % 2, counts).reshape(24, 20).T
+    assert np.argwhere(whole).tolist() == [[4, 21], [4, 22]]
+    assert len(second.faults) == 2 and first.judged and not third.judged and not fourth.judged
+    assert [one.name for one in read_cvat(write(tmp_path / "b.xml", cvat(images)))] == ["1.png", "2.png"]
+    with pytest.raises(TableError, match="no export of CVAT"):
+        read_cvat(write(tmp_path / "c.xml", "<annotations><image/></annotations>"))
 
 
 def cvat(images: Sequence[str]) -> str:
@@ -181,75 +232,6 @@ def test_tags_of_cvat_are_classes(tmp_path: Path) -> None:
     assert best.coverage.counts == {"benign": 10, "malignant": 9} and best.key == ""
 
 
-EVENTS = {"baseline_arm_1": "BL", "month_24_arm_1": "M24"}
-
-
-def redcap(root: Path, sides: Mapping[str, str], folders: bool = False) -> dict[str, str]:
-    """A row an event, a column a side; what the fields mean stands in a dictionary. Name of a picture -> its class."""
-    rows, truth = [], {}
-    for number in range(16):
-        for event, visit in EVENTS.items() if number % 3 == 0 else [("baseline_arm_1", "BL")]:
-            grades = {side: (number + at + (visit == "M24")) % 3 for at, side in enumerate(sides)}
-            for side, named in sides.items():
-                place = (
-                    f"{visit}/KOA{1003 + 4 * number}_{named}.png"
-                    if folders
-                    else f"KOA{1003 + 4 * number}_{visit}_{named}.png"
-                )
-                picture(root / "images" / place)
-                truth[f"images/{place}"] = ("none", "mild", "severe")[grades[side]]
-            rows.append({"record_id": 1003 + 4 * number, "redcap_event_name": event, "sex": number % 2,
-                         "mutation": number % 2 if visit == "BL" else "",
-                         **{f"pain_{side}": number * 7 % 5 for side in sides},
-                         **{f"xr_kl_{side}": grades[side] for side in sides},
-                         "radiograph_reading_complete": 2 * (number % 5 > 0)})  # fmt: skip
-    table(root / "Cohort_DATA_2023-05-11.csv", rows)
-    choices = "0, none | 1, mild | 2, severe"
-    table(root / "Cohort_DataDictionary_2023-05-11.csv", [
-        {"Variable / Field Name": name, "Form Name": "form", "Field Label": label, "Choices, Calculations": codes}
-        for name, label, codes in (
-            ("record_id", "Record ID", ""), ("sex", "Sex", "0, male | 1, female"),
-            ("mutation", "Mutation", "0, none | 1, present"),
-            *((f"pain_{side}", f"WOMAC pain of the {side} side", "") for side in sides),
-            *((f"xr_kl_{side}", f"Kellgren-Lawrence grade, {side} side", choices) for side in sides))])  # fmt: skip
-    return truth
-
-
-@pytest.mark.parametrize(
-    ("sides", "folders"),
-    [({"r": "R", "l": "L"}, False), ({"right": "R", "left": "L"}, True), ({"od": "right", "os": "left"}, False)],
-)
-def test_a_row_an_event_and_a_column_a_side(tmp_path: Path, sides: dict[str, str], folders: bool) -> None:
-    truth = redcap(tmp_path, sides, folders)
-    best = propose(tmp_path, "diagnosis", target="the Kellgren-Lawrence grade of a knee radiograph")[0]
-    told = found(tmp_path, best)
-    assert {key: label for key, (label, _) in told.items()} == truth and best.key == ""
-    assert best.coverage.patients == 16
-
-
-def test_what_only_the_first_event_asks_counts_for_all_pictures(tmp_path: Path) -> None:
-    redcap(tmp_path, {"r": "R", "l": "L"})
-    best = propose(tmp_path, "diagnosis", target="tell the mutation of the patient")[0]
-    assert best.coverage.cases == 44 and best.coverage.label_names == ("none", "present")
-    assert all(label == ("none", "present")[(int(key[10:14]) - 1003) // 4 % 2]
-               for key, (label, _) in found(tmp_path, best).items())  # fmt: skip
-
-
-def test_a_row_a_side_and_visit(tmp_path: Path) -> None:
-    rows, truth = [], {}
-    for number in range(14):
-        for visit in (1, 2) if number % 2 else (1,):
-            for side, named in (("OD", "R"), ("OS", "L")):
-                name = f"eyes/P{number:03d}_V{visit}_{named}.png"
-                picture(tmp_path / name)
-                truth[name] = ("clear", "oedema")[(number // 2 + visit + (side == "OD")) % 2]
-                rows.append({"patient": f"P{number:03d}", "eye": side, "visit": visit, "macula": truth[name]})
-    table(tmp_path / "findings.csv", rows)
-    best = propose(tmp_path, "diagnosis", target="the macula")[0]
-    assert {key: label for key, (label, _) in found(tmp_path, best).items()} == truth
-    assert best.coverage.patients == 14
-
-
 def test_a_day_behind_a_code_is_a_visit_of_one_person(tmp_path: Path) -> None:
     for number in range(24):
         person = max(number, 1)  # one comes twice
@@ -259,20 +241,3 @@ def test_a_day_behind_a_code_is_a_visit_of_one_person(tmp_path: Path) -> None:
         mask_volume(place / f"{code}_seg_{'final' if number % 4 else 'v1'}.nii.gz")
     best = propose(tmp_path, "organ_segmentation")[0]
     assert (best.coverage.cases, best.coverage.patients) == (24, 23)
-
-
-def test_columns_of_findings_for_each_side(tmp_path: Path) -> None:
-    rows, truth = [], {}
-    for number in range(16):
-        row: dict[str, object] = {"mrn": 700100 + number * 3, "age": 40 + number}
-        for side, named in (("left", "L"), ("right", "R")):
-            name = f"knees/{row['mrn']}/{named}/ap_{number:02d}.png"
-            picture(tmp_path / name)
-            held = {sign: (number + (side == "left")) % every == 0 for sign, every in (("spur", 2), ("cyst", 3))}
-            row |= {f"{sign}_{side}": int(one) for sign, one in held.items()}
-            truth[name] = tuple(sorted(sign for sign, one in held.items() if one))
-        rows.append(row)
-    table(tmp_path / "reading.csv", rows)
-    best = propose(tmp_path, "diagnosis", target="which of spurs and cysts a knee has")[0]
-    assert {key: label for key, (label, _) in found(tmp_path, best).items()} == truth
-    assert best.coverage.patients == 16 and best.coverage.label_names == ("cyst", "spur")

@@ -138,7 +138,7 @@ def _group(one: Family) -> FileGroup:
 
 def _prose(one: TableLook) -> bool:
     """A read-me, not a table."""
-    return one.key is None and one.pattern is None and one.file.lower().endswith((".txt", ".md"))
+    return one.key is None and one.pattern is None and not one.many and one.file.lower().endswith((".txt", ".md"))
 
 
 def _arrays(one: Family) -> dict[str, str]:
@@ -153,7 +153,7 @@ def _table(one: TableLook) -> TableFacts:
         rest = [one for one in columns if one not in first]
         kept = [*first, *rest][:MOST_COLUMNS]
         columns = [one for one in columns if one in kept]
-    return TableFacts(file=_cut(one.pattern or one.file), sheet=one.sheet, rows=one.total,
+    return TableFacts(file=_cut(one.pattern or one.many or one.file), sheet=one.sheet, rows=one.total,
                       columns=tuple(map(_column, columns)))  # fmt: skip
 
 
