@@ -27,7 +27,7 @@ Split = Literal["train", "val", "test"]
 
 
 class Table(Contract):
-    """A table of the dataset: CSV, TSV, Excel, JSON, JSON Lines or XML, in any encoding.
+    """A table of the dataset: CSV, TSV, Excel, JSON, JSON Lines, XML or HL7 messages, in any encoding.
 
     With fields in `file` it is one small file for each case (a report as XML or text): its values are columns then,
     named by their path (`findings`, `report/impression`); a text file has the column `text` and one for each heading.

@@ -49,6 +49,19 @@ def test_a_gzipped_table_with_lists_comes_before_numbers_of_folders(tmp_path: Pa
     assert best.coverage.patients == 18
 
 
+def test_lists_of_a_large_archive_have_many_findings(tmp_path: Path) -> None:
+    rows = []
+    for number in range(160):
+        picture(tmp_path / str(number % 3) / f"{number * 7919:08d}.png")
+        places = sorted({number % 80, (number * 7 + number // 80) % 80})
+        signs = [f"finding {'ABCDEFGH'[place // 10]}{'abcdefghij'[place % 10]}" for place in places]
+        rows.append({"ImageID": f"{number * 7919:08d}.png", "Method": ("by hand", "network")[number // 2 % 2],
+                     "Labels": str(signs)})  # fmt: skip
+    gzipped(tmp_path / "labels.csv.gz", rows)
+    best = propose(tmp_path, "diagnosis", target="which findings a film shows")[0]
+    assert best.key == "" and len(best.coverage.label_names) == 80 and best.coverage.cases == 160
+
+
 def test_reports_name_the_session_that_stands_inside_of_folders(tmp_path: Path) -> None:
     rows = []
     for number in range(24):

@@ -17,6 +17,8 @@ from shared.dataset.survey.table_looks import TableLook
 from shared.dataset.survey.words import label_likeness
 
 MOST_CLASSES = 60
+_MOST_FINDINGS = 400
+"""Of cells that are lists beyond doubt: a large archive has hundreds."""
 _GRADES = 6
 """Numbers of a column, such as 0, 0.5 and 1, that may still be grades."""
 
@@ -143,7 +145,11 @@ def of_column(
 
 
 def _is_label(one: Evidence, units: Units) -> bool:
-    if not 2 <= one.distinct <= MOST_CLASSES or one.share < 0.1 or not one.values:
+    if (
+        not 2 <= one.distinct <= (_MOST_FINDINGS if one.separator else MOST_CLASSES)
+        or one.share < 0.1
+        or not one.values
+    ):
         return False
     # A class has several images; one with a single image now and then is no reason against the others.
     return median(one.values.values()) >= 2 and one.distinct * 3 <= sum(one.values.values())
@@ -192,7 +198,7 @@ def _separator(column: ColumnLook, table: TableLook) -> str | None:
         if len(joined) * 50 < len(cells) or not joined:
             continue
         parts = {part.strip() for cell in cells for part in cell.split(mark)}
-        few = 2 <= len(parts) <= min(MOST_CLASSES, len(set(cells)))
+        few = 2 <= len(parts) <= min(_MOST_FINDINGS if mark in ("\n", "|") else MOST_CLASSES, len(set(cells)))
         if few and all(len(part) < 60 for part in parts) and not all(map(_digits, parts)):
             return mark
     return None

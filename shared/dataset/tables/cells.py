@@ -63,12 +63,10 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def cell(text: str) -> str:
     """A cell's text without spaces around it; '' where it says that there is nothing. Items of a list of texts, as
-    Python, JSON and databases write it (`['mass', ' nodule']`, `{mass,nodule}`), stand in lines, each once."""
+    Python and JSON write it (`['mass', ' nodule']`), stand in lines, each once."""
     text = text.strip()
     if text[:1] in _OPEN and (items := _QUOTED.findall(text)) and not _QUOTED.sub("", text).strip(_BRACKETS):
         text = "\n".join(dict.fromkeys(item for one, other in items if (item := (one or other).strip())))
-    elif text[:1] in _OPEN and _WORDS.fullmatch(text):
-        text = "\n".join(dict.fromkeys(item.strip() for item in text[1:-1].split(",")))
     return "" if len(text) < 5 and text.lower() in _EMPTY else text
 
 
@@ -123,9 +121,19 @@ def named_columns(rows: Iterable[Sequence[str]], table: str) -> Table:
             raise TableError(f"{table} is too large ({len(found)} rows so far); take out columns that are not needed")
     if found and len(found[0]) < len(columns):
         found = [{name: row.get(name, "") for name in columns} for row in found]
+    for column in columns:
+        _open_lists(found, column)
     for place, rows_of_none in said_none.items():
         _keep_none(found, columns[place], rows_of_none)
     return Table(tuple(columns), found)
+
+
+def _open_lists(rows: Sequence[dict[str, str]], column: str) -> None:
+    """Items of lists without quotes (`{mass,nodule}`, `[mass]`) in lines, where some cell has several."""
+    lists = [row for row in rows if row[column][:1] in ("[", "{") and _WORDS.fullmatch(row[column])]
+    if any("," in row[column] for row in lists):
+        for row in lists:
+            row[column] = "\n".join(dict.fromkeys(item.strip() for item in row[column][1:-1].split(",")))
 
 
 def _keep_none(rows: Sequence[dict[str, str]], column: str, at: Sequence[int]) -> None:
