@@ -126,11 +126,9 @@ def _follows(rows: Sequence[Mapping[str, str]], field: str, other: str) -> bool:
 
 def files_of(look: TableLook) -> str:
     """Pattern of the files of a table; where they are parts of one, what differs is `{side}`."""
-    if look.many:
-        return look.many
     files = [look.file, *look.also]
-    if len(files) == 1:
-        return literal(look.file)
+    if len(files) == 1 or look.many:
+        return look.many or literal(look.file)
     split = [file.split("/") for file in files]
     if len({len(parts) for parts in split}) > 1:
         return literal(look.file)
@@ -230,15 +228,13 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
 
 
 def _upto(draft: Draft, keys: set[str], share: float, word: bool) -> Draft | None:
-    """The beginning of the files' names, or of a `word` in folders or names, up to where the key ends, as one field; in
-    folders of that name, too."""
+    """The beginning of the files' names or of a `word` up to where the key ends as one field, in folders, too."""
     first = draft.channels[0].pieces[0]
     if len(draft.pieces) > 1:
         return None
     name = first.pattern if word else first.pattern.rpartition("/")[2]
     for field in reversed(first.fields):
-        end = name.find(braces(field))
-        if end <= 0:
+        if (end := name.find(braces(field))) <= 0:
             continue
         start = len(name[:end]) - len(_WORD_END.findall(name[:end])[0]) if word else 0
         made = draft.replaced(name[start : end + len(field) + 2], "unit")

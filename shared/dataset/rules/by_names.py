@@ -53,10 +53,9 @@ def rows_told(
     """Of each case the rows whose column says what a field says."""
     _check(field, found)
     empty = unfilled(whole.rows, column)
-    told = {text: same(called.get(text, text)) for text in empty}
     said = [same(case.fields.get(field, "")) for case in found]
-    return [of_visit(some, column, lambda text, own=own: told[text] == own, empty)  # type: ignore[misc]
-            for some, own in zip(rows, said, strict=True)]  # fmt: skip
+    mine = {own: {text for text in empty if same(called.get(text, text)) == own} for own in set(said)}
+    return [of_visit(some, column, mine[own], empty) for some, own in zip(rows, said, strict=True)]
 
 
 def _check(field: str, found: Sequence[Found]) -> None:

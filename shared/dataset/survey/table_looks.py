@@ -57,7 +57,7 @@ class Apart:
     def of(self, rows: Sequence[dict[str, str]], file: str) -> list[dict[str, str]]:
         """Those of some rows that are of an image."""
         text = self.slot.of(file)
-        return of_visit(rows, self.column, lambda said: self.called.get(said) == text, self.empty)
+        return of_visit(rows, self.column, {said for said, own in self.called.items() if own == text}, self.empty)
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Rows of one key that are of different visits or sides: those of one, with what the others say for all."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 Row = dict[str, str]
 Unfilled = Mapping[str, frozenset[str]]
@@ -16,9 +16,10 @@ def unfilled(rows: Sequence[Mapping[str, str]], column: str) -> Unfilled:
     return {visit: frozenset(every - own) for visit, own in filled.items()}
 
 
-def of_visit(rows: Sequence[Row], column: str, mine: Callable[[str], bool], empty: Unfilled) -> list[Row]:
-    """Those of the rows of a key that are of a visit; what no row of the visit has they take from the other rows."""
-    kept = [row for row in rows if mine(row[column])]
+def of_visit(rows: Sequence[Row], column: str, mine: Collection[str], empty: Unfilled) -> list[Row]:
+    """Those of the rows of a key that are of a visit, as its column may write it (`mine`); what no row of the visit has
+    they take from the other rows."""
+    kept = [row for row in rows if row[column] in mine]
     if len(kept) == len(rows):
         return kept
     made = []
