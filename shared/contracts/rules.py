@@ -27,7 +27,7 @@ Split = Literal["train", "val", "test"]
 
 
 class Table(Contract):
-    """A table of the dataset: CSV, TSV, Excel, JSON, JSON Lines or XML, in any encoding.
+    """A table of the dataset: CSV, TSV, Excel, JSON, JSON Lines, XML or HL7 messages, in any encoding.
 
     With fields in `file` it is one small file for each case (a report as XML or text): its values are columns then,
     named by their path (`findings`, `report/impression`); a text file has the column `text` and one for each heading.
@@ -43,6 +43,11 @@ class Table(Contract):
     between them), `table.column` (the value that another table gives the image), `header.PatientID` (or another DICOM
     keyword), or `auto`: what fits most rows.
     Keys match as people write them: `7` and `007`, upper and lower case, with and without suffix."""
+    rows: dict[str, str] = {}
+    """Column -> field of the images, such as `event: visit`: of the rows that a key names those count of which the
+    column says what the field says."""
+    called: dict[str, str] = {}
+    """What the table writes there (`baseline_arm_1`, `right`) -> what the images' names say (`BL`, `R`)."""
 
 
 class Source(Contract):
@@ -53,6 +58,7 @@ class Source(Contract):
     table: str | None = None
     """Name in `Rules.tables`; with `column`."""
     column: str | None = None
+    """Of a table with a column for each side or visit `{field}` takes the field's text: `grade_{side}`."""
     header: str | None = None
     """DICOM keyword, such as PatientID or Modality."""
     array: str | None = None
@@ -111,7 +117,7 @@ class LabelRule(Contract):
 
 
 MaskKind = Literal[
-    "file", "palette", "array", "rle", "boxes", "polygons", "coco", "label_studio", "yolo", "voc", "labelme",
+    "file", "palette", "array", "rle", "boxes", "polygons", "coco", "label_studio", "cvat", "yolo", "voc", "labelme",
     "dicom_seg", "rtstruct",
 ]  # fmt: skip
 Box = Literal["corners", "inclusive", "size", "middle"]
@@ -127,7 +133,8 @@ class MaskRule(Contract):
     `{field}` takes a field's text, and with `case: entry` it has one mask an entry.
     `rle`: `column` of `table`, one row or several a case. `boxes`, `polygons`: numbers in `columns` of `table`, one row
     or several a case; of overlapping ones of one rule the smaller is on top, and a row without numbers marks nothing.
-    `coco`, `label_studio`: `files` is the JSON; its images are matched by name.
+    `coco`, `label_studio`, `cvat`: `files` is the JSON or XML; its images are matched by name. Of `cvat` an image
+    without a shape or a tag is one without a mask (`missing`).
     `yolo`, `voc`, `labelme`: one text, XML or JSON file a case; `values`/`structures` name the numbers of yolo.
     `dicom_seg`, `rtstruct`: the object refers to its series itself.
     """
@@ -135,7 +142,7 @@ class MaskRule(Contract):
     kind: MaskKind = "file"
     files: Patterns = ()
     structure: str | None = None
-    """Name of the structure where everything that is not 0, or that is marked (coco, label_studio), belongs to one;
+    """Name of the structure where everything that is not 0, or that a list marks (coco and alike), belongs to one;
     `{field}` takes a field's text."""
     values: dict[str, int] = {}
     """Structure -> its value in the file (of yolo, boxes: its number); a case with another value is left out. Empty and

@@ -39,8 +39,9 @@ _ARRAYS = {
     "HDF5": ".h5 .hdf5",
 }  # fmt: skip
 _TEXTS = {
-    "JSON": ".json .jsonl .geojson", "table": ".csv .tsv .xlsx .xls .xlsm", "XML": ".xml", "YAML": ".yaml .yml",
-    "text": ".txt .md",
+    "JSON": ".json .jsonl .geojson", "table": ".csv .tsv .csv.gz .tsv.gz .xlsx .xls .xlsm", "XML": ".xml",
+    "YAML": ".yaml .yml",
+    "text": ".txt .md", "HL7 message": ".hl7",
 }  # fmt: skip
 
 FORMATS = (
@@ -65,6 +66,7 @@ _MAGIC = (
     (0, b"MM\0*", ".tif"), (0, b"II+\0", ".tif"), (0, b"NRRD000", ".nrrd"), (0, b"GIF8", ".gif"),
     (344, b"n+1\0", ".nii"), (4, b"n+2\0", ".nii"), (8, b"WEBP", ".webp"), (0, b"\x93NUMPY", ".npy"),
     (0, b"\x89HDF\r\n", ".h5"),
+    (0, b"MSH|", ".hl7"), (0, b"\x0bMSH|", ".hl7"), (0, b"FHS|", ".hl7"), (0, b"BHS|", ".hl7"),
 )  # fmt: skip
 """Offset, bytes there, format: of files whose name does not tell."""
 _DOCUMENT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:(?P<json>\{\s*\"|\[\s*[\[{\"])|(?P<xml><\?xml\s))")

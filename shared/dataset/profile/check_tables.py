@@ -9,13 +9,14 @@ from shared.dataset.profile.findings import DOUBTFUL, NOTE, UNUSABLE, Findings
 from shared.dataset.survey.evidence import LIKELY, Evidence
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.table_looks import TableLook, keys_of, plain
+from shared.dataset.tables.tables import SEPARATED
 
 if TYPE_CHECKING:
     from shared.dataset.survey.survey import Survey
 
 _SURE = 0.5
 """Score of patients for each image that has one, below which nothing but numbers in names tells them."""
-_TABLES = (".csv", ".tsv", ".xlsx", ".xls", ".xlsm")
+_TABLES = (*SEPARATED, ".xlsx", ".xls", ".xlsm")
 _SCALING = re.compile(r"rescale.?(?:slope|intercept)", re.IGNORECASE)
 _NEEDED, _WISHED = 3, 10
 """Patients of a class: below the first train, validation and test cannot all have one."""

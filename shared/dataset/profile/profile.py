@@ -138,7 +138,7 @@ def _group(one: Family) -> FileGroup:
 
 def _prose(one: TableLook) -> bool:
     """A read-me, not a table."""
-    return one.key is None and one.pattern is None and one.file.lower().endswith((".txt", ".md"))
+    return one.key is None and one.pattern is None and not one.many and one.file.lower().endswith((".txt", ".md"))
 
 
 def _arrays(one: Family) -> dict[str, str]:
@@ -147,13 +147,13 @@ def _arrays(one: Family) -> dict[str, str]:
 
 
 def _table(one: TableLook) -> TableFacts:
-    columns = one.columns
+    columns = one.written or one.columns
     if len(columns) > MOST_COLUMNS:
         first = [one for one in columns if one.names_files or one.names_people or one.words > 3]
         rest = [one for one in columns if one not in first]
         kept = [*first, *rest][:MOST_COLUMNS]
         columns = [one for one in columns if one in kept]
-    return TableFacts(file=_cut(one.pattern or one.file), sheet=one.sheet, rows=one.total,
+    return TableFacts(file=_cut(one.pattern or one.many or one.file), sheet=one.sheet, rows=one.total,
                       columns=tuple(map(_column, columns)))  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def drawn_drafts(
 
 _SHORTEST = 4
 """Letters of a word that may be another way to write one that holds it."""
-_PROGRAMS: dict[MaskKind, str] = {"coco": "COCO", "label_studio": "Label Studio"}
+_PROGRAMS: dict[MaskKind, str] = {"coco": "COCO", "label_studio": "Label Studio", "cvat": "CVAT"}
 Found = list[tuple[Draft, Sequence[str]]]
 
 
@@ -69,7 +69,10 @@ def _runs(draft: Draft, survey: Survey) -> Found:
 
 def _listed(draft: Draft, survey: Survey) -> Found:
     files = [
-        file for family in survey.families if family.suffix == ".json" and len(family) <= 40 for file in family.files
+        file
+        for family in survey.families
+        if family.suffix in (".json", ".xml") and len(family) <= 40
+        for file in family.files
     ]
     held = {file: one for file in files[:40] if (one := listed_in(survey.root / file))}
     # Files with the same pictures mark other things, or are another hand's: rivals.
@@ -91,11 +94,18 @@ def _listed(draft: Draft, survey: Survey) -> Found:
         made = draft.change(masks=(rule,)).said("target", f"its masks are the annotations {said} ({_PROGRAMS[kind]})")
         names = dict.fromkeys(name for file in group for name in held[file].structures)
         found.append((made.decided("mask", said), list(names)))
+        unread = sum(len(held[file].names - held[file].marked) for file in group) if kind == "cvat" else 0
         if alike := _alike(list(names)):
             # Whether two words are one thing is for a person to say.
             found[-1] = (made.decided("mask", f"{' and '.join(alike)} apart"), list(names))
             joined = made.change(masks=(rule.model_copy(update={"structure": alike[0]}),))
             found.append((joined.decided("mask", f"{' and '.join(alike)} as one structure"), [alike[0]]))
+        elif unread:
+            # Whether nothing is there or nobody looked is, too; what it explains more tells nothing.
+            found[-1] = (made.decided("mask", f"{said}, without pictures that have no mark"), list(names))
+            empty = made.change(masks=(rule.model_copy(update={"missing": "empty"}),))
+            empty = empty.change(prior=empty.prior - 0.4 * unread / max(1, draft.images) - 0.01)
+            found.append((empty.decided("mask", f"{said}, where no mark means that nothing is there"), list(names)))
     return found
 
 

@@ -17,8 +17,9 @@ from shared.dataset.propose.classes import (
 )
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner, inner_values
-from shared.dataset.propose.legend import Legend, named_values
+from shared.dataset.propose.legend import Legend, named_values, of_codes
 from shared.dataset.propose.meant import classes_beside, unasked
+from shared.dataset.propose.sides import sideless
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import (
     Look,
@@ -57,17 +58,27 @@ def with_label(
     options = [told_by_a_column(one, survey, look) for one in classes_in_names(draft, look, target)]
     if classes_beside(survey.tables, target):
         options = [one for one in options if any(overlap(target, value or "") for value in one.values)]
+    visits = [set(apart.called.values()) for table in survey.tables for apart in table.apart if apart.placed]
+    options = [one for one in options if not any(set(filter(None, one.values)) <= some for some in visits)]
     options += _columns(survey, look, target)
     options += [option for one in inner_values(draft, survey) if (option := _inner(one))]
-    options = [_asked(option, only, target, hints, legends) for option in options]
+    options = [_asked(option, only, target, hints, _legends(option, survey, legends)) for option in options]
     options = without_places(options, only, target, hints, legends)
     options = _without_doubles(sorted(options, key=lambda one: -one.likely))
     found = []
     for option in options[:8]:
-        made = _applied(draft, survey, option, only, hints, legends)
+        made = _applied(draft, survey, option, only, hints, _legends(option, survey, legends))
         if made:
             found.append((made.decided("label", option.where), {"label"} if option.field or option.literal else set()))
     return found
+
+
+def _legends(option: Option, survey: Survey, legends: Sequence[Legend]) -> Sequence[Legend]:
+    """With what a data dictionary says of the option's own column first."""
+    table = survey.tables[option.table] if option.table is not None else None
+    table = table_of(survey, option.evidence) if option.evidence and table is None else table
+    codes = next((one.codes for one in table.columns if one.name == option.column), {}) if table else {}
+    return [*of_codes(codes, option.counts), *legends]
 
 
 def _asked(
@@ -115,10 +126,12 @@ def _columns(survey: Survey, look: Look, target: str) -> list[Option]:
         table, column = table_of(survey, evidence), evidence.source.column
         if table is None or column is None:
             continue
-        if label_likeness(column) <= 0.5 and numbers(evidence.values) and not overlap(target, column):
+        known = table.column(column)
+        if known.likeness <= 0.5 and numbers(evidence.values) and not known.asked(target):
             continue
         values = look.of(evidence.of if evidence.separator else cell_of(survey, table, column))
-        likely = 0.35 * label_likeness(column) + 0.35 * min(1.0, share(values))
+        likely = 0.35 * known.likeness + 0.35 * min(1.0, share(values))
+        likely += 0.35 * max(0.0, known.asked(target) - overlap(target, column))  # what its name says comes later
         likely += 0.05 * (evidence.score > 0.6) - 0.25 * _rare(values) + 0.1 * outcomes(evidence.values)
         taken = all(map(acquired, evidence.values)) or unasked(column, tuple(evidence.values), target)
         likely -= 0.5 * bool(taken)
@@ -259,7 +272,8 @@ def _applied(
         return None
     draft, name = made
     if option.evidence and option.evidence.columns:
-        flags = {column: column for column in option.evidence.columns}
+        flags = {column: sideless(column) for column in option.evidence.columns}
+        kept = tuple(map(sideless, kept))
         missing_means = "none" if several else "leave_out"
         return draft.change(
             label=LabelRule(table=name, columns=flags, several=several, only=kept, missing=missing_means)

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from shared.dataset.files.listing import Listing
+from shared.dataset.tables.cells import comparable
 from shared.dataset.tables.separated import read_text
 from shared.dataset.tables.tables import TableError, read_table
 
@@ -208,6 +209,16 @@ def _color(text: str) -> str | None:
     if len(parts) == 3 and all(int(part) < 256 for part in parts):
         return "#" + "".join(f"{int(part):02x}" for part in parts)
     return None
+
+
+def of_codes(codes: Mapping[str, str], values: Iterable[str]) -> list[Legend]:
+    """What codes of one column stand for, where they name all of its values."""
+    known = {comparable(code): name for code, name in codes.items()}
+    held = {value: known[one] for value in values if (one := comparable(value)) in known}
+    if not held or len(held) < len(list(values)):
+        return []
+    whole = {int(float(value)): name for value, name in held.items() if _whole(value)}
+    return [Legend("", values=whole, codes=held)]
 
 
 def naming(found: Iterable[Legend], values: Iterable[int]) -> Legend | None:

@@ -175,7 +175,7 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
                 if table.sheet and len({t.sheet for t in survey.tables if t.file == table.file}) > 1
                 else ""
             )
-            where = f"column {column.name} of {table.file}{sheet}"
+            where = f"column {column.name} of {table.many or table.file}{sheet}"
             part = _BEFORE_VIEW if _with_view([value for value in values if value]) else None
             values = [re.sub(rf"(?s){part}.*", r"\1", value) if value and part else value for value in values]
             found.append(

@@ -17,6 +17,7 @@ _BATCHES = (r"(?:images?|imgs?|part|batch|fold(?:er)?|set|data(?:set)?|chunk|dis
 _BATCH = re.compile(rf"(?:^|[^a-z]){_BATCHES}$|(?:19|20)\d\d[-_ ]?q?$", re.I)
 _BATCH_VALUE = re.compile(rf"{_BATCHES}\d+$", re.I)
 _LONE_T, _T_VALUE = re.compile(r"(?:^|[^a-z])t[-_ ]?$", re.I), re.compile(r"t[-_ ]?\d+$", re.I)
+_DAY = re.compile(r"(?:19|20)\d{2}[01]\d[0-3]\d")
 _MOST_TIMES = 20
 """Numbers behind a `T` that may be points in time; more are of people or images."""
 _BEGINNING = r"^(\D*\d+)"
@@ -100,7 +101,7 @@ def _folders(draft: Draft, free: Sequence[str], index: dict[str, Values]) -> lis
         text = braces(name) if alone else _between(part, inner[0], inner[-1])
         values = index[name] if alone else joined
         found.append(Name(name, values, text, f"folder `{part}`", lead, part == braces(name)))
-        if len(inner) > 1 and distinct(values) * len(draft.channels[0].pieces) == len(values):
+        if len(inner) > 1 and len(values) in (distinct(values), distinct(values) * len(draft.channels[0].pieces)):
             found += [
                 Name(new[0], _joined(inner[:count], index), text, f"`{text}` of folder `{part}`", lead)
                 for count in range(1, len(inner))
@@ -171,12 +172,13 @@ def _beginnings(parts: Sequence[Name]) -> list[Name]:
 
 
 def _numbered_beside(one: Name, index: dict[str, Values]) -> bool:
-    """Whether a later field numbers what one value has several of, as the visit of `P0979-000`, `P0979-001` does."""
+    """Whether a later field numbers what one value has several of, as the visit of `P0979-000`, `P0979-001` does, or is
+    its day."""
     several = [places for places in groups(one.values).values() if len(places) > 1]
     inside = re.findall(r"\{(\w+)\}", one.text)
     later = list(index)[max(list(index).index(name) for name in inside) + 1 :]
     return bool(several) and any(
-        2 <= distinct(index[other]) <= 10
+        (2 <= distinct(index[other]) <= 10 or all(_DAY.fullmatch(value or "") for value in index[other]))
         and all((value or "").isdecimal() for value in index[other])
         and _torn(several, index[other])
         for other in later

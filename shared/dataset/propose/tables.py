@@ -8,6 +8,7 @@ from shared.contracts.rules import Source, Table
 from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.rows import rows_of_views
+from shared.dataset.propose.sides import with_sides
 from shared.dataset.survey.joins import TableLook, plain
 from shared.dataset.survey.pieces import align, braces, piece_of
 from shared.dataset.survey.survey import Survey
@@ -16,6 +17,7 @@ from shared.dataset.tables.forms import bare
 
 _ENOUGH = 0.05
 _MOST_ROWS = 20_000
+_WORD_END = re.compile(r"(?:\{\w+\}|[^\W_])*$")
 _FEWEST_TABLES = 3
 """Tables of one kind that are one for each patient."""
 
@@ -43,8 +45,9 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
         return draft.change(tables={**draft.tables, name: table}), name
     if look.key and look.share >= _ENOUGH:
         key, by = _finest(look, len(survey.units.files) / max(1, survey.units.total))
+        draft, told = with_sides(draft, look)
         draft, names = _named(draft, look, key, by)
-        table = Table(file=file, sheet=sheet, key=key, names=names)
+        table = Table(file=file, sheet=sheet, key=key, names=names, **told)
         return draft.change(tables={**draft.tables, name: table}), name
     if (column := path_column(look)) is not None:
         table = Table(file=file, sheet=sheet, key=column, names="path")
@@ -124,8 +127,8 @@ def _follows(rows: Sequence[Mapping[str, str]], field: str, other: str) -> bool:
 def files_of(look: TableLook) -> str:
     """Pattern of the files of a table; where they are parts of one, what differs is `{side}`."""
     files = [look.file, *look.also]
-    if len(files) == 1:
-        return literal(look.file)
+    if len(files) == 1 or look.many:
+        return look.many or literal(look.file)
     split = [file.split("/") for file in files]
     if len({len(parts) for parts in split}) > 1:
         return literal(look.file)
@@ -219,22 +222,22 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
             named = sum(plain(value) in keys for value in column) >= 0.5 * look.share * len(column)
             if column and named and all(name in piece.fields for piece in draft.pieces):
                 return draft, name
-    if by.startswith("upto") and (made := _upto(draft, keys, look.share)) is not None:
+    if by.startswith(("upto", "word")) and (made := _upto(draft, keys, look.share, by.startswith("word"))) is not None:
         return made, "unit"
     return draft, "path" if by in ("stem", "path") else "auto"
 
 
-def _upto(draft: Draft, keys: set[str], share: float) -> Draft | None:
-    """The beginning of the files' names, up to where the key ends, as one field; in folders of that name, too."""
+def _upto(draft: Draft, keys: set[str], share: float, word: bool) -> Draft | None:
+    """The beginning of the files' names or of a `word` up to where the key ends as one field, in folders, too."""
     first = draft.channels[0].pieces[0]
     if len(draft.pieces) > 1:
         return None
-    name = first.pattern.rpartition("/")[2]
+    name = first.pattern if word else first.pattern.rpartition("/")[2]
     for field in reversed(first.fields):
-        end = name.find(braces(field))
-        if end <= 0:
+        if (end := name.find(braces(field))) <= 0:
             continue
-        made = draft.replaced(name[: end + len(field) + 2], "unit")
+        start = len(name[:end]) - len(_WORD_END.findall(name[:end])[0]) if word else 0
+        made = draft.replaced(name[start : end + len(field) + 2], "unit")
         column = made.pieces[0].column("unit") if made else []
         if sum(plain(value) in keys for value in column) >= 0.5 * share * len(column) > 0:
             return made

@@ -46,7 +46,9 @@ def text_drafts(draft: Draft, survey: Survey, target: str) -> list[Draft]:
         for columns, likely in _columns([*names, *_short_parts(names, table)], table, target):
             rule = TextRule(sources=tuple(Source(table=name, column=column) for column in columns))
             said = " and ".join(columns)
-            where = f"{'columns' if len(columns) > 1 else 'column'} {said} of {table.pattern or table.file}"
+            where = (
+                f"{'columns' if len(columns) > 1 else 'column'} {said} of {table.pattern or table.many or table.file}"
+            )
             share = max(e.share for e in some if e.source.column in columns)
             likely += _OWN * (table.by in ("stem", "path") or table.by.startswith("tail"))
             found.append(

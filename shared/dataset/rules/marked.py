@@ -11,6 +11,7 @@ from shared.dataset.rules.found import RulesError
 from shared.dataset.rules.gather import compiled, fields_of, joined
 from shared.dataset.rules.marks import NO_IMAGE, Data, Draft, Drafts, by_fields, without
 from shared.dataset.shapes.annotations import Annotated, Mark, read_coco, read_labelme, read_runs, read_voc, read_yolo
+from shared.dataset.shapes.cvat import read_cvat
 from shared.dataset.shapes.label_studio import read_label_studio
 from shared.dataset.tables.cells import TableError, nearest
 from shared.dataset.tables.keys import match
@@ -21,7 +22,7 @@ from shared.imaging.errors import BadImage, guarded
 WRONG = "case with an annotation that is wrong: correct it"
 NOT_LISTED = "picture of an annotation file that is no image of a case: add the image, or nothing to do"
 _READERS = {"yolo": read_yolo, "voc": read_voc, "labelme": read_labelme}
-_LISTS = {"coco": read_coco, "label_studio": read_label_studio}
+_LISTS = {"coco": read_coco, "label_studio": read_label_studio, "cvat": read_cvat}
 _NAMES = {"dicom_seg": ("Modality", "SegmentSequence", "ReferencedSeriesSequence"),
           "rtstruct": ("Modality", "StructureSetROISequence", "ReferencedFrameOfReferenceSequence")}  # fmt: skip
 
@@ -64,8 +65,8 @@ def annotation_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
 
 
 def listed_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
-    """The pictures of COCO files and Label Studio's exports, matched by name: among the cases that share the file's
-    fields, else among those in or below its folder, else among all."""
+    """The pictures of COCO files, Label Studio's and CVAT's exports, matched by name: among the cases that share the
+    file's fields, else among those in or below its folder, else among all."""
     several: list[list[Annotated]] = [[] for _ in data.found]
     any_file = False
     for pattern in compiled(rule.files, f"masks ({rule.kind})"):
@@ -92,7 +93,13 @@ def listed_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
             f"masks ({rule.kind}): no file fits {', '.join(rule.files)}"
             f"{nearest(rule.files[0] if rule.files else '', [f for f in data.listing.files if f.endswith('.json')])}"
         )
-    return [drafts_of(rule, data, case.key, some) for case, some in zip(data.found, several, strict=True)]
+    # What a file does not list was never looked at, whatever `missing` says of what it lists.
+    unlisted = rule.model_copy(update={"missing": "leave_out"}) if rule.kind == "cvat" else rule
+    made = []
+    for case, some in zip(data.found, several, strict=True):
+        told = [one for one in some if one.judged] if rule.missing == "leave_out" else some
+        made.append(drafts_of(rule if told else unlisted, data, case.key, told))
+    return made
 
 
 def _members(file: str, fields: dict[str, str], data: Data) -> list[int]:

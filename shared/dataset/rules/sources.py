@@ -11,8 +11,10 @@ from shared.dataset.files.patterns import Compiled
 from shared.dataset.files.series import headers
 from shared.dataset.rules.arrays import Values, array_values
 from shared.dataset.rules.by_headers import HEADER
+from shared.dataset.rules.by_names import columns_of, rows_told
 from shared.dataset.rules.found import Account, Found, RulesError
 from shared.dataset.rules.gather import compiled, fields_of, same_fields
+from shared.dataset.tables.blocks import standing
 from shared.dataset.tables.cells import Table as Rows
 from shared.dataset.tables.cells import TableError, cell, nearest
 from shared.dataset.tables.keys import match, match_values
@@ -50,8 +52,12 @@ class Sources:
 
     def column(self, table: str, name: str) -> str:
         """A column as the table calls it. Raises RulesError with those that there are."""
+        return self._column(table, self._table(table).table, name)
+
+    @staticmethod
+    def _column(table: str, rows: Rows, name: str) -> str:
         try:
-            return self._table(table).table.column(name)
+            return rows.column(name)
         except TableError as error:
             raise RulesError(f"table {table!r}: {error}") from None
 
@@ -82,8 +88,17 @@ class Sources:
         if source.table is None or source.column is None:
             raise RulesError("a source names neither field, column, header, array nor value")
         rows = self.rows(source.table)
-        column = self.column(source.table, source.column)
-        return [tuple(dict.fromkeys(row[column] for row in some if row.get(column))) for some in rows]
+        columns = self.columns(source.table, source.column)
+        return [
+            tuple(dict.fromkeys(row[column] for row in some if column and row.get(column)))
+            for some, column in zip(rows, columns, strict=True)
+        ]
+
+    def columns(self, name: str, column: str) -> Sequence[str | None]:
+        """The column of each case, in whose name fields may stand. Raises RulesError."""
+        if not _COLUMN.search(column):
+            return [self.column(name, column)] * len(self.found)
+        return columns_of(column, self.found, self._table(name).table, self.rules.tables[name].called)
 
     def _headers(self, keyword: str) -> Values:
         from pydicom.datadict import tag_for_keyword
@@ -140,6 +155,9 @@ class Sources:
                 members[same_fields(case.fields, shared)].append(index)
         for values, some in groups.items():
             self._join(name, table, some, members.get(values, []), found)
+        for column, field in table.rows.items():
+            found.rows = rows_told(found.rows, self.found, self._column(name, rows, column), field, table.called, rows)
+        found.rows = [standing(some) for some in found.rows]
         return found
 
     def _keys(self, name: str, key: str, rows: Rows) -> list[str]:

@@ -179,12 +179,14 @@ def _separated(
 def _one_hot(rule: LabelRule, found: Sequence[Found], sources: Sources, account: Account) -> list[Label]:
     if rule.table is None:
         raise RulesError("`label` with `columns` needs `table`")
-    columns = {sources.column(rule.table, column): readable(name) for column, name in rule.columns.items()}
+    columns = {column: readable(name) for column, name in rule.columns.items()}
+    called = {column: sources.columns(rule.table, column) for column in columns}
     _check_only(rule.only, set(columns.values()))
     chosen = {same(name) for name in rule.only}
     kept: list[Label] = []
-    for rows, case in zip(sources.rows(rule.table), found, strict=True):
-        marks = {column: {mark(row.get(column, "")) for row in rows} - {""} for column in columns}
+    for index, (rows, case) in enumerate(zip(sources.rows(rule.table), found, strict=True)):
+        own = {column: called[column][index] or "" for column in columns}
+        marks = {column: {mark(row.get(name, "")) for row in rows} - {""} for column, name in own.items()}
         reason = _unclear(rule, rows != [], marks)
         if reason:
             account.leave(reason, case.key)

@@ -46,6 +46,8 @@ class Annotated:
     """In the order of the file; empty where nothing is marked."""
     faults: list[str] = field(default_factory=list)
     """What is wrong with it, with what to do."""
+    judged: bool = True
+    """Whether the file tells that somebody looked at it, so that what is not marked is not there."""
 
 
 def read_coco(path: Path) -> list[Annotated]:

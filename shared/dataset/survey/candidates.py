@@ -17,6 +17,8 @@ from shared.dataset.survey.table_looks import TableLook
 from shared.dataset.survey.words import label_likeness
 
 MOST_CLASSES = 60
+_MOST_FINDINGS = 400
+"""Of cells that are lists beyond doubt: a large archive has hundreds."""
 _GRADES = 6
 """Numbers of a column, such as 0, 0.5 and 1, that may still be grades."""
 
@@ -75,8 +77,9 @@ def label_evidence(units: Units, tables: Sequence[TableLook], splits: Sequence[E
         sets = onehot_evidence(units, table)
         found += sets
         flags = {name for one in sets for name in one.columns if len(one.columns) > FEW}
+        told = {table.key, *(one.column for one in table.apart if one.placed)}
         for column in table.columns:
-            if column.name in flags or column.name == table.key or column.names_people or not column.distinct >= 2:
+            if column.name in flags or column.name in told or column.names_people or not column.distinct >= 2:
                 continue
             if all(map(_digits, column.values)) and any(map(_NUMBERS.fullmatch, column.values)):
                 continue  # boxes and run-length codes
@@ -87,7 +90,7 @@ def label_evidence(units: Units, tables: Sequence[TableLook], splits: Sequence[E
             one = of_column(units, table, column, separator)
             if not _is_label(one, units):
                 continue
-            likely = label_likeness(column.name)
+            likely = column.likeness
             sentences = median(len(value.split()) for value in one.values) > 6
             hinted, clear, against = likely > 0.5, likely >= 0.9 and not sentences, likely <= 0.1
             # Classes may have long names, but then each has several images, and the header says what they are.
@@ -136,13 +139,17 @@ def of_column(
         distinct = column.distinct if share else 0
     return Evidence(
         Source(table=table.name, column=column.name),
-        f"column {column.name} of {table.said}",
+        f"column {table.spoken(column.name)} of {table.said}",
         distinct, share, values if together is None else {}, of, table=table.file, separator=separator,
     )  # fmt: skip
 
 
 def _is_label(one: Evidence, units: Units) -> bool:
-    if not 2 <= one.distinct <= MOST_CLASSES or one.share < 0.1 or not one.values:
+    if (
+        not 2 <= one.distinct <= (_MOST_FINDINGS if one.separator else MOST_CLASSES)
+        or one.share < 0.1
+        or not one.values
+    ):
         return False
     # A class has several images; one with a single image now and then is no reason against the others.
     return median(one.values.values()) >= 2 and one.distinct * 3 <= sum(one.values.values())
@@ -191,7 +198,7 @@ def _separator(column: ColumnLook, table: TableLook) -> str | None:
         if len(joined) * 50 < len(cells) or not joined:
             continue
         parts = {part.strip() for cell in cells for part in cell.split(mark)}
-        few = 2 <= len(parts) <= min(MOST_CLASSES, len(set(cells)))
+        few = 2 <= len(parts) <= min(_MOST_FINDINGS if mark in ("\n", "|") else MOST_CLASSES, len(set(cells)))
         if few and all(len(part) < 60 for part in parts) and not all(map(_digits, parts)):
             return mark
     return None

@@ -2,14 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from shared.contracts.profile import ColumnKind
 from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.words import label_likeness, overlap
 
 _PEOPLE = re.compile(
-    r"patient|subject|participant|person|volunteer|\bpid\b|\bptid\b|^rid$|\bmrn\b"
+    r"patient|subject|participant|person|volunteer|\bpid\b(?!-\d)|\bptid\b|^rid$|\bmrn\b"
     r"|^(?:sub|subj|pat)[-_. ]*(?:id|no|nr)?\.?$|case[-_ ]?(?:id|no|nr)$",
     re.IGNORECASE,
 )
@@ -38,6 +39,19 @@ class ColumnLook:
     names_people: bool = False
     words: float = 0.0
     """Median number of words in a cell."""
+    about: str = ""
+    """What a data dictionary of the dataset says of it."""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """Value -> its name there."""
+
+    @property
+    def likeness(self) -> float:
+        """How much header or description sound like the class of a case."""
+        return max(label_likeness(one) for one in (self.name, self.about or self.name))
+
+    def asked(self, target: str) -> float:
+        """Share of the words of header or description that stand in a request."""
+        return overlap(target, self.name, self.about)
 
 
 def column_look(name: str, rows: Sequence[dict[str, str]]) -> ColumnLook:

@@ -89,6 +89,6 @@ def measured(
         having += 1
         for part in value.split(separator) if separator else [value]:
             counts[part.strip()] += 1
-    few = dict(counts.most_common(60)) if len(counts) <= 60 else {}
+    few = dict(counts.most_common()) if separator or len(counts) <= 60 else {}
     scaled = {value: max(1, round(count * units.scale)) for value, count in few.items()}
     return scaled, having / max(1, len(units.files)), len(counts)

@@ -205,6 +205,8 @@ def template_of(segments: Iterable[str]) -> list[str | None]:
     split = [tokens_of(segment) for segment in dict.fromkeys(segments)]
     if len({len(tokens) for tokens in split}) == 1 and _same_separators(split):
         merged = [token for column in zip(*split, strict=True) for token in _merged(column)]
+    elif (worded := _by_words(split)) is not None:
+        merged = worded
     else:
         head = _shared(split)
         tail = _shared([tokens[head:][::-1] for tokens in split])
@@ -224,6 +226,32 @@ def _merged(column: Sequence[str]) -> list[str | None]:
     if len(head) >= 3 and head.isalpha() and all(0 < len(one) <= 3 for one in rest):
         return [head, None]
     return [None]
+
+
+def _by_words(split: Sequence[Sequence[str]]) -> list[str | None] | None:
+    """A field for each word that differs, as in `BL_L` and `M24_L`; None where signs between words differ, too."""
+    parts = [_in_words(tokens) for tokens in split]
+    marks = parts[0][1]
+    if not marks or any(own != marks for _, own in parts):
+        return None
+    found: list[str | None] = []
+    for place, column in enumerate(zip(*(words for words, _ in parts), strict=True)):
+        found += [marks[place - 1]] if place else []
+        found += _plain(column[0]) if all(word == column[0] for word in column) else [None]
+    return found
+
+
+def _in_words(tokens: Sequence[str]) -> tuple[list[list[str]], list[str]]:
+    """Tokens of each word, and the signs between words."""
+    words: list[list[str]] = [[]]
+    marks = []
+    for token in tokens:
+        if token[0].isalnum() or token in (NUMBER, ANY):
+            words[-1].append(token)
+        else:
+            marks.append(token)
+            words.append([])
+    return words, marks
 
 
 def _same_separators(split: Sequence[Sequence[str]]) -> bool:

@@ -16,6 +16,7 @@ from shared.dataset.survey.families import fine_groups, join, template_of, toget
 from shared.dataset.survey.naming import evenly, pattern_of
 from shared.dataset.survey.overlap import Fine, Places
 from shared.dataset.survey.stacks import is_stacks
+from shared.dataset.tables.tables import SEPARATED
 from shared.imaging.formats import BY_SUFFIX, sniffed
 
 GroupKind = Literal["volume", "picture", "slices", "mask", "table", "text", "annotation", "other"]
@@ -28,7 +29,7 @@ MASK_WORD = re.compile(
     r"|contours?|manual|matte)(?:tr|ts|va|\d*)(?=[^a-z]|$)|mask",
     re.IGNORECASE,
 )
-_TABLES = {".csv", ".tsv", ".xlsx", ".xls", ".xlsm"}
+_TABLES = {*SEPARATED, ".xlsx", ".xls", ".xlsm"}
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,18 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 
 from shared.dataset.files.looking import Looker
 from shared.dataset.files.patterns import compile
 from shared.dataset.files.series import headers
+from shared.dataset.survey.codebooks import describe
 from shared.dataset.survey.evidence import Unit, Units
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
-from shared.dataset.survey.table_looks import TableLook, keys_of, plain, read_tables, record_key, tailed
+from shared.dataset.survey.sides import tell_apart
+from shared.dataset.survey.table_looks import TableLook, as_rows, keys_of, plain, read_tables, record_key, tailed
 from shared.dataset.survey.table_parts import of_other_images, united
 from shared.dataset.tables.forms import code
 from shared.dataset.tables.keys import woven
@@ -42,35 +45,49 @@ def join_tables(
         for by, key in one.items():
             names[by].add(key)
     tables = united(read_tables(root, families, looker, skipped))
-    for table in tables:
-        if table.pattern:
-            _join_records(table, families, units)
-        else:
+    for place, table in enumerate(tables):
+        if not table.pattern:
             _join(table, names, sample, keyed)
+        elif _join_records(table, families, units) > _ONE_EACH:
+            # Their names do not tell them apart, such as the numbers of messages: what they say may.
+            family = next(one for one in families if one.pattern == table.pattern)
+            if (rows := as_rows(root, family, looker)) is not None:
+                _join(rows, names, sample, keyed)
+                tables[place] = rows if rows.key or not table.fits else table
     for table in of_other_images(tables, keyed):
         _join(table, names, sample, keyed)
     if any(table.key is None and len(table.rows) > 1 for table in tables):
         _join_by_headers(tables, units, looker)
+    describe(tables)
     for table in tables:
         with looker.timed():
             _read_on(table, units, looker, skipped)
         table.index = table.index or _index(table)
         if table.by in ("", "stem") and not table.pattern:
             _join_woven(table, units)
+        tell_apart(table, units)
     return sorted(tables, key=lambda table: (-table.share, table.file))
 
 
-def _join_records(table: TableLook, families: Sequence[Family], units: Units) -> None:
-    """Files of one record each belong to the images whose names have the same values in the same fields."""
+_ONE_EACH = 1.5
+"""Files of one record each that an image has, on average, where names tell them apart."""
+
+
+def _join_records(table: TableLook, families: Sequence[Family], units: Units) -> float:
+    """Files of one record each belong to the images whose names have the same values in the same fields. How many an
+    image has, on average."""
     from shared.dataset.survey.pieces import align, piece_of
 
     records = piece_of(next(one for one in families if one.pattern == table.pattern), images=False)
+    several = [inf]
     for number, family in units.families.items():
         if (fit := align(records, piece_of(family))) is not None:
             table.fits[number] = fit.names
+            several.append(fit.several if fit.share else inf)
     if table.fits:
         table.key, table.by, table.index = "", "fields", _records_by_fields(table)
         table.share = sum(bool(table.rows_of(units, unit)) for unit in units.files) / max(1, len(units.files))
+    return min(several)
 
 
 def _records_by_fields(table: TableLook) -> dict[str, list[int]]:

@@ -1,11 +1,13 @@
 """What marks regions without being an image: annotation files by their content, COCO files, run-length codes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from shared.contracts.rules import MaskKind
+from shared.dataset.shapes.annotations import Annotated
+from shared.dataset.shapes.cvat import read_cvat
 from shared.dataset.shapes.label_studio import is_label_studio, read_label_studio
 from shared.dataset.shapes.outlines import named_outlines
 from shared.dataset.survey.table_looks import TableLook
@@ -18,12 +20,12 @@ _RUNS = re.compile(r"\d+ \d+(?: \d+ \d+)*")
 
 @dataclass(frozen=True)
 class Listed:
-    """Pictures and structures of a file that tells of many pictures: COCO, Label Studio."""
+    """Pictures and structures of a file that tells of many pictures: COCO, Label Studio, CVAT."""
 
     kind: MaskKind
     names: frozenset[str]
     marked: frozenset[str]
-    """Names of the pictures with an annotation."""
+    """Names of the pictures with an annotation; of CVAT of those that somebody looked at for sure."""
     structures: tuple[str, ...]
 
 
@@ -32,12 +34,11 @@ def listed_in(path: Path) -> Listed | None:
     try:
         if path.stat().st_size > _LARGEST_JSON:
             return None
+        if path.suffix.lower() == ".xml":
+            return _read("cvat", read_cvat(path))
         held = load_json(path)
         if is_label_studio(held):
-            pictures = read_label_studio(path)
-            kinds = tuple(dict.fromkeys(mark.structure for one in pictures for mark in one.marks))
-            told = frozenset(one.name for one in pictures)
-            return Listed("label_studio", told, told, kinds) if kinds else None
+            return _read("label_studio", read_label_studio(path))
         marks = held["annotations"]
         if not any("bbox" in mark or "segmentation" in mark for mark in marks[:20]):
             return None
@@ -47,6 +48,12 @@ def listed_in(path: Path) -> Listed | None:
     except (TableError, KeyError, TypeError, AttributeError, OSError):
         return None
     return Listed("coco", frozenset(names.values()), marked, kinds)
+
+
+def _read(kind: MaskKind, pictures: Sequence[Annotated]) -> Listed | None:
+    kinds = tuple(dict.fromkeys(mark.structure for one in pictures for mark in one.marks))
+    names, told = (frozenset(one.name for one in some) for some in (pictures, [one for one in pictures if one.judged]))
+    return Listed(kind, names, told, kinds) if kinds else None
 
 
 def kind_of_marks(path: Path, suffix: str) -> MaskKind | None:

@@ -23,7 +23,7 @@ _PAIRS = 100
 _MOST, _MOST_MASKS = 10_000, 200_000
 """Images and masks that are compared by their names."""
 _ANNOTATIONS: dict[MaskKind, str] = {
-    "voc": "VOC", "labelme": "labelme", "yolo": "YOLO", "coco": "COCO", "label_studio": "Label Studio",
+    "voc": "VOC", "labelme": "labelme", "yolo": "YOLO", "coco": "COCO", "label_studio": "Label Studio", "cvat": "CVAT",
 }  # fmt: skip
 
 Key = tuple[str, ...]
@@ -257,11 +257,11 @@ def _regions(table: TableLook, units: Units, looker: Looker) -> list[MaskLook]:
 
 
 def _annotations(family: Family, units: Units, root: Path) -> list[MaskLook]:
-    """COCO and Label Studio in one JSON; VOC, labelme and YOLO in a file an image."""
+    """COCO, Label Studio and CVAT in one file; VOC, labelme and YOLO in a file an image."""
     if family.suffix not in (".json", ".xml", ".txt"):
         return []
     stems = {plain(file) for _, file in units.files}
-    if family.suffix == ".json" and len(family) <= 20:
+    if family.suffix in (".json", ".xml") and len(family) <= 20:
         found = [look for file in family.files if (look := _listed(root, file, units))]
         if found:
             return found

@@ -1,7 +1,7 @@
 """Tables of a dataset as they are read: rows, columns, and what a table may call an image."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,14 +12,52 @@ from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.documents import keys_of_cases
 from shared.dataset.tables.large_tables import Rest, read_head
-from shared.dataset.tables.tables import TableError, read_record, sheets
-from shared.imaging.formats import BY_SUFFIX, suffix_of
+from shared.dataset.tables.tables import TableError, read_record, read_table, sheets
+from shared.dataset.tables.visits import Unfilled, of_visit
+from shared.imaging.formats import BY_SUFFIX, stem_of, suffix_of
 
 MOST_TABLES = 20
 _MOST_BYTES = 64 << 20
 _RECORDS = 4000
 """Files of one record each that are read."""
+_WORDS = re.compile(r"[^\W_]+")
+_WORD_END = re.compile(r"[^\W_]*$")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A word of the images' paths that is one of a few: a folder, or a word of the file's name."""
+
+    place: int
+    """Depth of the folder from 0; below 0 the place of the word from the end of the name."""
+
+    @property
+    def field(self) -> str:
+        """For patterns of rules."""
+        return f"folder{self.place + 1}" if self.place >= 0 else f"word{-self.place}"
+
+    def of(self, file: str) -> str:
+        parts = _WORDS.findall(stem_of(file)) if self.place < 0 else file.split("/")[:-1]
+        return parts[self.place] if -len(parts) < self.place < len(parts) else ""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What tells the rows of one key apart: the side or visit in a column, which names of images say, too."""
+
+    column: str
+    slot: Slot
+    called: Mapping[str, str]
+    """Cell -> what the names say."""
+    placed: bool = True
+    """Whether these are sides or visits; else they may be classes of a row, too."""
+    empty: Unfilled = field(default_factory=dict)
+
+    def of(self, rows: Sequence[dict[str, str]], file: str) -> list[dict[str, str]]:
+        """Those of some rows that are of an image."""
+        text = self.slot.of(file)
+        return of_visit(rows, self.column, {said for said, own in self.called.items() if own == text}, self.empty)
 
 
 @dataclass
@@ -37,13 +75,15 @@ class TableLook:
     """Further columns that name other images of the row by the same."""
     by: str = ""
     """What of an image it names: `stem`, `path` (several names of it), `folder<depth>`, `field<name>`, `upto<field>`,
-    `header.<DICOM keyword>`, `fields` of files of one record each."""
+    `word<field>`, `header.<DICOM keyword>`, `fields` of files of one record each."""
     share: float = 0.0
     """Of the images that have a row."""
     index: dict[str, list[int]] = field(default_factory=dict, repr=False)
     """Normalised key -> rows; an image's file where a key is several names of its path."""
     pattern: str | None = None
     """Of files that hold one record each; `file` is the first of them then."""
+    many: str = ""
+    """Of files of records that columns join, not names: pattern of all of them; `file` is the first."""
     unread: str = ""
     """Why it could not be read."""
     total: int = 0
@@ -57,16 +97,22 @@ class TableLook:
     sheets: tuple[str, ...] = ()
     """Further sheets of the file, in the same way."""
 
+    apart: tuple[Apart, ...] = ()
+    sides: dict[str, tuple[Slot, Mapping[str, str]]] = field(default_factory=dict)
+    """Columns of a side or visit each as one, `grade_{word1}` -> what names say -> the column; see `survey.sides`."""
+    written: list[ColumnLook] = field(default_factory=list)
+    """The columns as they are in the file, where `columns` has such."""
+
     @property
     def said(self) -> str:
         """For a person."""
         sheet = f" (sheet {' and '.join((self.sheet, *self.sheets)[:2])})" if self.sheet else ""
-        return " and ".join((self.pattern or self.file, *self.also)[:2]) + sheet
+        return " and ".join((self.pattern or self.many or self.file, *self.also)[:2]) + sheet
 
     @property
     def name(self) -> str:
         """For `Rules.tables`."""
-        stem = self.file.rpartition("/")[2].split(".")[0] + (f"_{self.sheet}" if self.sheet else "")
+        stem = (self.many or self.file).rpartition("/")[2].split(".")[0] + (f"_{self.sheet}" if self.sheet else "")
         return re.sub(r"\W+", "_", stem).strip("_").lower() or "table"
 
     def rows_of(self, units: Units, unit: Unit) -> list[dict[str, str]]:
@@ -78,7 +124,18 @@ class TableLook:
             return [self.rows[at] for at in self.index.get(record_key(names, fields), ())] if fit else []
         key = dict(keys_of(units, unit, (self.by,))).get(self.by)
         found = self.index.get(key, ()) if key else ()
-        return [self.rows[at] for at in found or self.index.get(unit[1], ())]
+        rows = [self.rows[at] for at in found or self.index.get(unit[1], ())]
+        for one in self.apart:
+            rows = one.of(rows, unit[1])
+        for name, (slot, columns) in self.sides.items():
+            column = columns.get(slot.of(unit[1]))
+            rows = [{**row, name: row[column] if column else ""} for row in rows]
+        return rows
+
+    def spoken(self, name: str) -> str:
+        """A column for a person."""
+        sides = " or ".join(self.sides[name][1].values()) if name in self.sides else ""
+        return f"{sides} (as names of images say)" if sides else name
 
     def column(self, name: str) -> ColumnLook:
         return next(one for one in self.columns if one.name == name)
@@ -110,8 +167,8 @@ def tailed(path: str, count: int) -> str:
 
 
 def keys_of(units: Units, unit: Unit, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """What a table may call an image -> its plain form: stem, each folder, each field of the name, and the part of a
-    name up to a field, as `case_001` of `case_001_img.png`."""
+    """What a table may call an image -> its plain form: stem, each folder, each field of the name, the part of a name
+    up to a field, as `case_001` of `case_001_img.png`, and the word that a field ends, as `E07` of `sub-S1_ses-E07`."""
     number, file = unit
     parts = file.split("/")
     for by in only:
@@ -126,14 +183,17 @@ def keys_of(units: Units, unit: Unit, only: Sequence[str] = ()) -> Iterator[tupl
     for depth, part in enumerate(parts[:-1]):
         if not only or f"folder{depth}" in only:
             yield f"folder{depth}", plain(part)
-    if not only or any(one.startswith(("field", "upto")) for one in only):
+    if not only or any(one.startswith(("field", "upto", "word")) for one in only):
         regex = units.families[number].regex
         found = regex.fullmatch(file)
         for name, text in found.groupdict().items() if found else ():
             yield f"field{name}", plain(text)
             start = file.rfind("/", 0, found.start(name)) + 1 if found else 0
             if found and start < found.start(name):
-                yield f"upto{name}", plain(file[start : found.end(name)])
+                whole = file[start : found.end(name)]
+                yield f"upto{name}", plain(whole)
+                if len(text) < len(word := _WORD_END.findall(whole)[0]) < len(whole):
+                    yield f"word{name}", plain(word)
 
 
 def read_tables(root: Path, families: Sequence[Family], looker: Looker, skipped: list[str]) -> list[TableLook]:
@@ -182,16 +242,33 @@ def _read(root: Path, file: str) -> list[TableLook]:
 
 
 def _records(root: Path, family: Family, looker: Looker) -> TableLook | None:
-    rows = []
+    rows = _rows_of(root, family, looker, lambda path: [read_record(path)])
+    if not rows:
+        return None
+    columns = [column_look(name, rows) for name in rows[0] if name]
+    return TableLook(family.files[0], None, columns, rows, pattern=family.pattern, total=len(family))
+
+
+def as_rows(root: Path, family: Family, looker: Looker) -> TableLook | None:
+    """Files of records as one table, for their columns to say which images they are of."""
+    rows = _rows_of(root, family, looker, lambda path: read_table(path).rows)
+    if not rows:
+        return None
+    columns = [column_look(name, rows) for name in rows[0] if name]
+    many = re.sub(r"\{\w+\}", "*", family.pattern)
+    return TableLook(family.files[0], None, columns, rows, many=many, total=len(rows))
+
+
+def _rows_of(
+    root: Path, family: Family, looker: Looker, read: Callable[[Path], Sequence[Mapping[str, str]]]
+) -> list[dict[str, str]]:
+    """Rows of the files of a family, each with its file as column ''."""
+    rows: list[dict[str, str]] = []
     with looker.timed():
         for file in evenly(family.files, _RECORDS):
             try:
-                rows.append((read_record(root / file) if looker.left > 0 else {}) | {"": file})
+                rows += [{**row, "": file} for row in (read(root / file) if looker.left > 0 else [{}])]
             except (TableError, OSError):
                 continue
-    if not rows:
-        return None
     names = list(dict.fromkeys(name for row in rows for name in row if name))[:100]
-    rows = [{name: row.get(name, "") for name in ("", *names)} for row in rows]
-    columns = [column_look(name, rows) for name in names]
-    return TableLook(family.files[0], None, columns, rows, pattern=family.pattern, total=len(family))
+    return [{name: row.get(name, "") for name in ("", *names)} for row in rows]

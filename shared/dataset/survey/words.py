@@ -275,6 +275,8 @@ def refused(header: str, values: Iterable[str]) -> tuple[str, ...]:
     return said or (() if kind == "remark" else tuple(value for value in known if _BAD.fullmatch(plain[value])))
 
 
+_REDCAP = re.compile(r"^redcap_|_complete$|^complete\?", re.IGNORECASE)
+"""Columns that REDCap adds itself: events, and whether a form was filled in."""
 _UNNAMED = re.compile(r"column_\d+")
 """What tables call a column without a header."""
 
@@ -283,7 +285,7 @@ def label_likeness(header: str) -> float:
     """How much a header sounds like the class of a case: 1 sure, 0.5 nothing known, 0 like something else."""
     sure = max((LABEL[word] for word in _plain(header) if word in LABEL), default=0.5)
     last = _plain(header.rpartition("/")[2])
-    if _of_use(header) in ("out", "fit", "quality"):
+    if _of_use(header) in ("out", "fit", "quality") or _REDCAP.search(header):
         return 0.1
     if any(word in NOT_LABEL for word in last) and not _UNNAMED.fullmatch(header):
         return 0.45 if any(LABEL.get(word) == 1.0 for word in last) else 0.1

@@ -14,6 +14,7 @@ _PRELIMINARY = "prelim preliminary provisional draft vorläufig vorlaeufig provi
 _FINAL = "final finalized verified validated signed endgültig endgueltig freigegeben définitif definitivo validado"
 _CORRECTED = "corrected correction amended revised korrigiert corrigé corregido"
 _RANK = {word: rank for rank, words in enumerate((_PRELIMINARY, _FINAL, _CORRECTED)) for word in words.split()}
+_STATE = re.compile(r"status|\bstate\b|zustand|statut|estado|stato", re.IGNORECASE)
 _SIGNED = re.compile(
     r"\b(?:signed|signature|dictated|transcribed|reported by|gez|elektronisch|freigegeben|vidiert|signé|firmado)\b"
     r"|^(?:dr|prof)\b", re.IGNORECASE)  # fmt: skip
@@ -83,6 +84,15 @@ def _counting(found: Sequence[Record]) -> Iterator[Record]:
         best = [one for one, rank in zip(several, ranks, strict=True) if rank == max(ranks)]
         clear = len({one["text"] for one in best}) == 1 and (len(best) == len(several) or min(ranks) >= 0)
         yield best[0] if clear else best[0] | {"text": ""}
+
+
+def standing(rows: list[Record]) -> list[Record]:
+    """Of several rows of a case those that count, where a column of their state ranks all of them."""
+    for column in rows[0] if len(rows) > 1 else ():
+        ranks = [_RANK.get(row.get(column, "").strip().lower(), -1) for row in rows] if _STATE.search(column) else []
+        if ranks and min(ranks) >= 0:
+            return [row for row, rank in zip(rows, ranks, strict=True) if rank == max(ranks)]
+    return rows
 
 
 def _rank(record: Record) -> int:

@@ -18,6 +18,8 @@ _NONE = "none"
 _OPEN = ("[", "(", "{")
 _BRACKETS = "[](){},; \t\n"
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_ITEM = r"\s*[^\W\d][\w/-]*(?: [\w/-]+){0,4}\s*"
+_WORDS = re.compile(rf"\[{_ITEM}(?:,{_ITEM})*\]|\{{{_ITEM}(?:,{_ITEM})*\}}")
 _LOOKED_AT = 200
 """Rows from which the header is told."""
 _CODE = re.compile(r"[-+]?\d+(?:[.,]\d+)?")
@@ -119,9 +121,19 @@ def named_columns(rows: Iterable[Sequence[str]], table: str) -> Table:
             raise TableError(f"{table} is too large ({len(found)} rows so far); take out columns that are not needed")
     if found and len(found[0]) < len(columns):
         found = [{name: row.get(name, "") for name in columns} for row in found]
+    for column in columns:
+        _open_lists(found, column)
     for place, rows_of_none in said_none.items():
         _keep_none(found, columns[place], rows_of_none)
     return Table(tuple(columns), found)
+
+
+def _open_lists(rows: Sequence[dict[str, str]], column: str) -> None:
+    """Items of lists without quotes (`{mass,nodule}`, `[mass]`) in lines, where some cell has several."""
+    lists = [row for row in rows if row[column][:1] in ("[", "{") and _WORDS.fullmatch(row[column])]
+    if any("," in row[column] for row in lists):
+        for row in lists:
+            row[column] = "\n".join(dict.fromkeys(item.strip() for item in row[column][1:-1].split(",")))
 
 
 def _keep_none(rows: Sequence[dict[str, str]], column: str, at: Sequence[int]) -> None:

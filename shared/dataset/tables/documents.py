@@ -12,6 +12,7 @@ import yaml
 from defusedxml.common import DefusedXmlException
 
 from shared.dataset.tables.cells import TableError
+from shared.dataset.tables.cvat import is_cvat, tagged
 from shared.dataset.tables.separated import encoding_of, read_text
 
 MAX_BYTES = 1 << 30
@@ -199,6 +200,8 @@ def _text(value: Any) -> str:
 def xml_records(path: Path) -> list[Record]:
     """Rows of an XML file: the root's equal elements where it has several with parts of their own, else one record."""
     root = load_xml(path)
+    if is_cvat(root):
+        return list(tagged(root))
     inner = list(root)
     same = {_tag(element) for element in inner}
     if len(inner) > 1 and len(same) == 1 and all(len(element) or len(element.attrib) > 1 for element in inner):

@@ -1,11 +1,11 @@
-"""Tables of a dataset as columns and rows of text: CSV, TSV, Excel, JSON, JSON Lines, YAML, XML, text; in any
-encoding."""
+"""Tables of a dataset as columns and rows of text: CSV, TSV, Excel, JSON, JSON Lines, YAML, XML, HL7, text;
+in any encoding."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from shared.dataset.tables import documents, separated, workbooks
+from shared.dataset.tables import documents, messages, separated, workbooks
 from shared.dataset.tables.blocks import blocks
 from shared.dataset.tables.cells import MAX_ROWS, Table, TableError, named_columns, tidy
 from shared.imaging.formats import sniffed
@@ -25,7 +25,7 @@ _OTHERS = {
     ".docx": "save it as a text file",
     ".pdf": "save it as a text file",
 }
-_READ = (*SEPARATED, ".xlsx", ".xlsm", ".jsonl", ".ndjson", ".txt", ".xml", ".json", ".yaml", ".yml")
+_READ = (*SEPARATED, ".xlsx", ".xlsm", ".jsonl", ".ndjson", ".txt", ".hl7", ".xml", ".json", ".yaml", ".yml")
 
 
 def is_table(name: str) -> bool:
@@ -54,6 +54,8 @@ def read_table(path: Path, sheet: str | None = None) -> Table:
         return _records(documents.json_lines(path), path)
     if name.endswith(".xml"):
         return _records(documents.xml_records(path), path)
+    if name.endswith(".hl7"):
+        return _records(messages.records(separated.read_text(path)), path)
     if name.endswith(".txt"):
         lines = separated.lines_of_table(path)
         return _headed(lines, path) if lines is not None else _records(_texts(path), path)
@@ -75,6 +77,8 @@ def _texts(path: Path) -> list[dict[str, str]]:
 def _name(path: Path) -> str:
     """Lower case, with the suffix that the content asks for where the name has none that is known."""
     name = path.name.lower()
+    if name.endswith(".txt"):
+        return f"{name}.hl7" if sniffed(path) == ".hl7" else name
     return name if name.endswith((*_READ, *_OTHERS)) else name + sniffed(path)
 
 

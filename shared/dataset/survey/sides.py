@@ -1,0 +1,171 @@
+"""Tables with a row or a column for each side or visit, which the names of images tell: `KL_left`, `month_24` of
+`P07_M24_L.dcm`."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import inf
+
+from shared.dataset.survey.box_columns import called
+from shared.dataset.survey.column_looks import column_look
+from shared.dataset.survey.evidence import Unit, Units
+from shared.dataset.survey.naming import evenly
+from shared.dataset.survey.pieces import braces
+from shared.dataset.survey.table_looks import Apart, Slot, TableLook
+from shared.dataset.tables.forms import same
+from shared.dataset.tables.visits import unfilled
+
+MOST = 12
+"""Sides, or visits."""
+_ENOUGH = 0.9
+_LOOKED_AT = 1000
+_APART = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"[A-Z]*[a-z]+\d*|[A-Z]+\d*|\d+[A-Za-z]*|[^\W\d_]+")
+_SIDES = {
+    "left": "l left lt os li links izq izda izquierda izquierdo gauche g sin sinistra sx",
+    "right": "r right rt od re rechts der dcha derecha derecho droite droit d dex destra dx",
+}
+_SIDE = {word: side for side, words in _SIDES.items() for word in words.split()}
+_FIRST = re.compile(r"(?:bl|base ?line|base|screening|scr|sc|initial|pre)")
+_UNITS = {"m": "m", "mo": "m", "mon": "m", "month": "m", "months": "m", "y": "y", "yr": "y", "year": "y", "years": "y",
+          "w": "w", "wk": "w", "week": "w", "weeks": "w", "d": "d", "day": "d", "days": "d",
+          "v": "v", "visit": "v", "t": "v", "tp": "v", "timepoint": "v", "ses": "v", "session": "v", "wave": "v",
+          "fu": "f", "followup": "f", "follow up": "f"}  # fmt: skip
+_NUMBER = re.compile(r"(?:([a-z]+(?: up)?) ?0*(\d+)|0*(\d+) ?([a-z]+))")
+_PLACED = re.compile(r"left|right|[mwdvf]\d+")
+"""What `sign` makes of sides and visits."""
+_EVENT_ARM = re.compile(r" arm \d+.*")
+_VISIT = re.compile(r"visit|event|session|time ?point|wave|instance|viscode|\bses\b", re.IGNORECASE)
+"""Of a header: its bare numbers are visits, too."""
+
+
+def sign(text: str) -> str:
+    """One form of a side or a visit: `OD` and `right`, `month_24_arm_1` and `M24`; the text itself of anything else."""
+    plain = " ".join(_APART.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower()))
+    plain = _EVENT_ARM.sub("", plain)
+    if plain in _SIDE:
+        return _SIDE[plain]
+    if _FIRST.fullmatch(plain):
+        return "m0"
+    if found := _NUMBER.fullmatch(plain):
+        unit, number = found[1] or found[4], int(found[2] or found[3])
+        if kind := _UNITS.get(unit):
+            return f"m{12 * number}" if kind == "y" else f"{kind}{number}" if number or kind == "v" else "m0"
+    return same(plain)
+
+
+def tell_apart(table: TableLook, units: Units) -> None:
+    """Gives a table what of the images' names tells its rows and columns apart, where several images or rows are of one
+    key."""
+    known = [unit for unit in evenly(units.files, _LOOKED_AT) if table.rows_of(units, unit)]
+    if not known or table.pattern or table.more or table.by in ("stem", "path", "fields"):
+        return
+    slots = {slot: texts for slot in _slots(known) if (texts := _texts(slot, known))}
+    rows = [table.rows_of(units, unit) for unit in known]
+    several = [(unit[1], some) for unit, some in zip(known, rows, strict=True) if len(some) > 1]
+    table.apart = _by_rows(table, slots, several) if several else ()
+    for slot, texts in slots.items():
+        for stem_of, columns in _by_columns(table, texts).items():
+            _add(table, slot, stem_of, columns)
+
+
+def _slots(known: Sequence[Unit]) -> Iterator[Slot]:
+    deepest = max(file.count("/") for _, file in known)
+    yield from map(Slot, range(deepest))
+    yield from (Slot(-place) for place in range(1, 5))
+
+
+def _texts(slot: Slot, known: Sequence[Unit]) -> dict[str, str]:
+    """Sign -> text of a slot; empty where it is not one of a few in nearly each name."""
+    texts = [slot.of(file) for _, file in known]
+    found = {text for text in texts if text}
+    signs = {sign(text): text for text in found}
+    few = 2 <= len(signs) <= MOST and len(found) == len(signs)
+    return signs if few and sum(map(bool, texts)) >= _ENOUGH * len(texts) else {}
+
+
+def _by_rows(
+    table: TableLook, slots: Mapping[Slot, Mapping[str, str]], several: Sequence[tuple[str, list[dict[str, str]]]]
+) -> tuple[Apart, ...]:
+    """What leaves images that have several rows with one; nothing where that is true of too few."""
+    found: list[Apart] = []
+    able = list(_able(table, slots))
+    while able:
+        left = [[(file, one.of(some, file)) for file, some in several] for one in able]
+        counts = [sum(len(some) for _, some in kept) if _most(map(bool, (s for _, s in kept)), several) else inf
+                  for kept in left]  # fmt: skip
+        place = counts.index(min(counts))
+        if counts[place] >= sum(len(some) for _, some in several):
+            break
+        found.append(able[place])
+        several = left[place]
+        able = [one for one in able if one.column != found[-1].column and one.slot != found[-1].slot]
+    return tuple(found) if _most((len(some) == 1 for _, some in several), several) else ()
+
+
+def _most(held: Iterable[bool], of: Sequence[object]) -> bool:
+    return sum(held) >= _ENOUGH * len(of)
+
+
+def _able(table: TableLook, slots: Mapping[Slot, Mapping[str, str]]) -> Iterator[Apart]:
+    """Columns some of whose values are what a slot says."""
+    for column in table.columns:
+        if not 2 <= column.distinct <= MOST or column.name == table.key:
+            continue
+        for slot, texts in slots.items():
+            signs = {value: one for value in column.values if (one := _signed(value, column.name, texts))}
+            if len(signs) > 1:
+                placed = all(map(_PLACED.fullmatch, signs.values()))
+                told = {value: texts[one] for value, one in signs.items()}
+                yield Apart(column.name, slot, told, placed, unfilled(table.rows, column.name))
+
+
+def _signed(value: str, header: str, texts: Mapping[str, str]) -> str:
+    """The sign of a value that is among those of a slot; of a bare number only where the header says that it is a
+    visit's."""
+    if re.search(r"[^\W\d_]", value):
+        forms = [sign(value)]
+    else:
+        forms = [sign(form.format(value)) for form in ("{}", "v{}", "m{}")] if _VISIT.search(header) else []
+    return next((one for one in forms if one in texts), "")
+
+
+def _by_columns(table: TableLook, texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Names of columns that differ in one word, what a slot says, as `grade_{}` -> text of the slot -> column."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    boxes = {name for one in called([column.name for column in table.columns]) for name in one.columns}
+    taken = {table.key, *(one.column for one in table.apart), *boxes}
+    for column in table.columns:
+        if column.name in taken or column.names_files > 0.2 or re.search("[{}]", column.name):
+            continue
+        for start, end in _words(column.name):
+            one = sign(word := column.name[start:end])
+            if one in texts and re.search(r"[^\W\d_]", word):
+                found[f"{column.name[:start]}{{}}{column.name[end:]}"][texts[one]] = column.name
+    whole = {name: columns for name, columns in found.items() if len(columns) == len(texts)}
+    # A column `D` is a class more likely than the right side.
+    return {name: some for name, some in whole.items() if _APART.search(name) or min(map(len, some.values())) > 1}
+
+
+def _words(name: str) -> Iterator[tuple[int, int]]:
+    """Where words of a header are, alone and with the one behind, as in `month_24`."""
+    spans = [found.span() for found in _WORD.finditer(name)]
+    yield from spans
+    yield from ((start, end) for (start, _), (_, end) in pairwise(spans))
+
+
+def _add(table: TableLook, slot: Slot, name: str, columns: Mapping[str, str]) -> None:
+    """One column in place of those of each side."""
+    whole = name.replace("{}", braces(slot.field))
+    own = [one for one in table.columns if one.name in columns.values()]
+    if len(own) < len(columns):
+        return  # another name has taken some
+    table.sides = {**table.sides, whole: (slot, columns)}
+    cells = [{whole: row[column]} for row in table.rows for column in columns.values()]
+    table.written = table.written or table.columns
+    made = replace(column_look(whole, cells), about=own[0].about, codes=own[0].codes)
+    table.columns = [*(one for one in table.columns if one not in own), made]
+    for row in table.rows:
+        row[whole] = next((row[column] for column in columns.values() if row[column]), "")
