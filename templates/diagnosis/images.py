@@ -122,7 +122,7 @@ def told(how: Any) -> str:
     else:
         channels = (
             f"An image has {how.channels} channels: a file with all of them (of a NIfTI the fourth axis), or a folder "
-            "with a file a channel, in natural order of the files' names, of which those of the channels are part. "
+            "with a file (or DICOM series) a channel, in natural order of the names, of which the channels' are part. "
         )
     window = f" {tuple(how.window)}" if how.intensity == "window" else ""
     return (

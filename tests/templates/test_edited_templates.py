@@ -161,7 +161,7 @@ def test_a_report_writer_of_ones_own(new_bench, tmp_path):
         "train.py",
         ("    # Optimiser and schedule", "    network.encoder.requires_grad_(False)\n    # Optimiser and schedule"),
     )
-    edit(bench, "predict.py", ("self.words.decode(line)}", 'self.words.decode(line) + " Read by a machine."}'))
+    edit(bench, "predict.py", ('{"report": text}', '{"report": text + " Read by a machine."}'))
     done = bench.train()
     assert done.returncode == 0, done.stdout + done.stderr
     package = bench.workspace / "package"
