@@ -151,6 +151,9 @@ def test_values_of_a_structure_are_those_inside_of_it() -> None:
     cases = [one.model_copy(update={"facts": facts}) for one in masked()]
     told = locked(table(cases, **ORGANS)).sealed.facts.measured
     assert told["percentiles"] == {"all": [-1000, 40, 300], "liver": [20, 60, 90], "spleen": [1, 2, 3]}
+    facts |= {"percentiles": [0.0, 4.0, 9.0, 1.0, 50.0, 99.0]}
+    both = locked(table([one.model_copy(update={"facts": facts}) for one in masked()], **ORGANS)).sealed.facts.measured
+    assert both["percentiles"]["all"] == {"channel 1": [0, 4, 9], "channel 2": [1, 50, 99]}
     assert told["without"] == 0
     assert told["structures"] == {"liver": {"cases": told["cases"], "voxels": [90, 90, 90]}}
 

@@ -78,8 +78,8 @@ def classes_of(case: CaseRecord, values: Mapping[str, int]) -> tuple[str, ...]:
 def measured(cases: Sequence[CaseRecord], values: Mapping[str, int]) -> dict[str, JsonValue]:
     """Of the training cases: `cases`; `shape` and `spacing` along the `axes` that a configuration has (lowest, median
     and highest); `channels` and `views` -> cases; `hu`, the share in Hounsfield units; `percentiles` (medians over
-    cases of 0.5, 50 and 99.5 %), of `all` and by class, of several channels one after the other; of a structure those
-    of the voxels inside of it. Of masks also `_sizes`."""
+    cases of 0.5, 50 and 99.5 %), of `all` and by class, of several channels each; of a structure those of the voxels
+    inside of it. Of masks also `_sizes`."""
     by_class: defaultdict[str, list[JsonValue]] = defaultdict(list)
     for case in cases:
         for name in ("all", *classes_of(case, values)):
@@ -96,13 +96,20 @@ def measured(cases: Sequence[CaseRecord], values: Mapping[str, int]) -> dict[str
         "channels": dict(sorted(channels.items())),
         "views": dict(sorted(Counter(str(len(case.images)) for case in cases).items())),
         "hu": float(np.mean([case.facts.get("hu") is True for case in cases])) if cases else 0.0,
-        "percentiles": {name: _medians(by_class[name]) for name in shown},
+        "percentiles": {name: _by_channel(_medians(by_class[name])) for name in shown},
         **(_sizes(cases, values) if values else {}),
     }
 
 
 def _told(spread: Mapping[str, list[JsonValue]] | None) -> JsonValue:
     return None if spread is None else dict(spread)
+
+
+def _by_channel(percentiles: JsonValue) -> JsonValue:
+    """Three of a channel, one after the other -> channel, from 1 on, where there are several -> its three."""
+    if not isinstance(percentiles, list) or len(percentiles) <= 3:
+        return percentiles
+    return {f"channel {n // 3 + 1}": percentiles[n : n + 3] for n in range(0, len(percentiles), 3)}
 
 
 def _turned(edges: JsonValue) -> JsonValue:

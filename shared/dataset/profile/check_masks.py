@@ -37,21 +37,25 @@ def check_masks(seen: "Survey", found: Findings) -> None:
 
 def _grids(seen: "Survey", one: MaskLook, found: Findings) -> None:
     """Headers only."""
-    wrong: list[str] = []
-    looked = 0
+    """Of several sequences of a patient a mask lies on one."""
+    fits: set[str] = set()
+    reasons: dict[str, str] = {}
     for image, mask in one.pairs:
         looks = [seen.looker.header(file) for file in (image, mask)]
         heads = [look.header for look in looks if look and look.header]
         if len(heads) < 2 or heads[0].kind != heads[1].kind:
             continue
-        looked += 1
         try:
             reason = difference(_grid(heads[1]), _grid(heads[0]))
         except BadImage as error:
             reason = str(error)
         if reason:
-            wrong.append(f"{mask} (it {reason})")
-    found.add(UNUSABLE, wrong, f"of {looked:,} masks looked at do not lie on the grid of their image",
+            reasons[mask] = reason
+        else:
+            fits.add(mask)
+    wrong = [f"{mask} (it {reason})" for mask, reason in reasons.items() if mask not in fits]
+    looked = len(fits | reasons.keys())
+    found.add(UNUSABLE, wrong, f"of {looked:,} masks looked at do not lie on the grid of an image of theirs",
               "resample them with nearest neighbours onto the image's grid, or leave them out")  # fmt: skip
 
 
