@@ -91,6 +91,11 @@ def test_near_duplicates_that_would_join_most_cases_are_told_instead() -> None:
     given, copies = near_table([(body(0, (64, 64)) * share).astype(np.uint8) for share in np.linspace(0.5, 1, 16)])
     lock = seal(given, copies, SEED)
     assert lock.leakage.checks["near_duplicate"] > 0 and "more than 50%" in " ".join(lock.leakage.notes)
+    # In four groups, too: of sixteen patients four would be left.
+    alike = [(body(n % 4, (64, 64)) * share).astype(np.uint8) for n, share in enumerate(np.linspace(0.5, 1, 16))]
+    given, copies = near_table(alike)
+    lock = seal(given, copies, SEED)
+    assert sum(lock.patients.values()) == 16 and "more than 50%" in " ".join(lock.leakage.notes)
 
 
 def test_cases_stay_on_their_side_when_some_are_handed_back() -> None:

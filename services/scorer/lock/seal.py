@@ -30,7 +30,8 @@ SPLITS: tuple[Split, ...] = ("train", "val", "test")
 SUFFIXES = {"image/png": ".png", "image/tiff": ".tif", "application/x-nifti": ".nii.gz"}
 """Of canonical files, by media type."""
 MOST = 0.5
-"""Share of the cases that near-duplicates may join to one group; where they join more, something else is alike."""
+"""Share of the cases that near-duplicates may join to one group, and of the patients that they may join to others;
+where they join more, something else is alike."""
 
 
 LARGE = 0.2
@@ -158,11 +159,12 @@ def _groups(
     said = (told,) if people < count else ()
     exact = equal(copies.content.tolist())
     groups, left = grouped([*persons, *exact, *copies.near])
-    if copies.near and np.bincount(groups).max() > MOST * len(cases):
+    alike = np.bincount(groups).max() > MOST * len(cases) or people - left > MOST * people
+    if copies.near and alike:
         groups, _ = grouped([*persons, *exact])
         return groups, (
             *said,
-            f"Near-duplicates would join more than {MOST:.0%} of the cases: only exact copies were joined.",
+            f"Near-duplicates would join more than {MOST:.0%} of the cases or patients: only exact copies were joined.",
         )
     pairs = f"{len(exact)} exact copies and {len(copies.near)} pairs of near-duplicates"
     return groups, (*said, f"{people - left} patients count as one with another, whose images are the same ({pairs}).")
