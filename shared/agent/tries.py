@@ -83,7 +83,7 @@ def _line(number: int, done: JobFinished, value: float | None) -> str:
     spread, epochs, seconds = (_number(metrics.get(key)) for key in ("spread", "epochs", "seconds"))
     said = "undefined" if value is None else f"{value:.3f}"
     if spread is not None:
-        said += f" ± {spread:.3f}" if spread >= 0.0005 else " (the same for all cases: they tell no more)"
+        said += f" ± {spread:.3f}" if spread >= 0.0005 else " (all cases alike: they cannot say which try is better)"
     parts = [said]
     if epochs:
         each = f" of {(seconds or done.seconds) / epochs:.1f} s" if epochs >= 0.01 else ""

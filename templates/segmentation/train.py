@@ -42,7 +42,8 @@ FOLDER = Path(__file__).resolve().parent
 CHECKPOINTS = Path("checkpoints")
 SETTLED = CHECKPOINTS / "settled.json"
 """What `auto` became, which depends on the time: a training that goes on with more of it keeps what it began with."""
-UNMARKED_TOO = {**UNMARKED, "cache": True, "score_map": True, "prediction": True}
+SAME_TRAINING = {**UNMARKED, "cache": True, "score_map": True, "prediction": True}
+"""Of a configuration: what may differ while a training goes on."""
 SMALLER = "preprocess.patch_size or patch_voxels, or model.width"
 SMOKE = {"model": {"width": 8, "levels": 3}, "training": {"epochs": 2, "train_seconds": 60, "save_seconds": 0}}
 
@@ -62,7 +63,7 @@ def train(config: Config) -> int:
         return ranks.launch(processes)
     device = ranks.join()
     files = [Path(config.index), Path(config.label_map), *checkpoints.code_of(FOLDER)]
-    asked = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED_TOO), files)
+    asked = checkpoints.fingerprint(config.model_dump(mode="json", exclude=SAME_TRAINING), files)
     if (known := read_json(SETTLED)).get("asked") == asked:
         config = Config.model_validate({**config.model_dump(), **known["settled"]})
     config, sets, counts = cases.read_all(config)
@@ -73,7 +74,7 @@ def train(config: Config) -> int:
         model = network_and_loss.build(config, len(sets["train"].label_names)).to(device)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    mark = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED_TOO), files)
+    mark = checkpoints.fingerprint(config.model_dump(mode="json", exclude=SAME_TRAINING), files)
     attempt, newest = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
     if ranks.first():
         settled = config.model_dump(mode="json", include={"preprocess", "model"})

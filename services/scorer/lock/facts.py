@@ -78,21 +78,21 @@ def classes_of(case: CaseRecord, values: Mapping[str, int]) -> tuple[str, ...]:
 def measured(cases: Sequence[CaseRecord], values: Mapping[str, int]) -> dict[str, JsonValue]:
     """Of the training cases: `cases`; `shape` and `spacing` along the `axes` that a configuration has (lowest, median
     and highest); `channels` and `views` -> cases; `hu`, the share in Hounsfield units; `percentiles` (medians over
-    cases of 0.5, 50 and 99.5 %), of `all` and by class, of several channels each; of a structure those of the voxels
-    inside of it. Of masks also `_sizes`."""
+    cases of 0.5, 50 and 99.5 %), of `all` and by class, of a structure those of the voxels inside of it; where there
+    are several channels, of each. Of masks also what `_sizes` tells."""
     by_class: defaultdict[str, list[JsonValue]] = defaultdict(list)
     for case in cases:
         for name in ("all", *classes_of(case, values)):
             by_class[name].append(_percentiles(case, values.get(name)))
     shown = sorted(by_class, key=lambda name: (name != "all", -len(by_class[name]), name))[: BY_CLASS + 1]
     channels = Counter(str(case.facts["channels"]) for case in cases if "channels" in case.facts)
-    shape = _spread([_turned(case.facts.get("shape")) for case in cases])
-    axes = "DHW"[-len(shape["median"]) :] if shape else ""
+    shapes = [_turned(case.facts.get("shape")) for case in cases]
+    edges = _table(shapes)
     return {
         "cases": len(cases),
-        "axes": ", ".join(axes),
-        "shape": _told(shape),
-        "spacing": _told(_spread([_turned(case.facts.get("spacing")) for case in cases])),
+        "axes": "" if edges is None else ", ".join("DHW"[-edges.shape[1] :]),
+        "shape": _spread(shapes),
+        "spacing": _spread([_turned(case.facts.get("spacing")) for case in cases]),
         "channels": dict(sorted(channels.items())),
         "views": dict(sorted(Counter(str(len(case.images)) for case in cases).items())),
         "hu": float(np.mean([case.facts.get("hu") is True for case in cases])) if cases else 0.0,
@@ -101,12 +101,8 @@ def measured(cases: Sequence[CaseRecord], values: Mapping[str, int]) -> dict[str
     }
 
 
-def _told(spread: Mapping[str, list[JsonValue]] | None) -> JsonValue:
-    return None if spread is None else dict(spread)
-
-
 def _by_channel(percentiles: JsonValue) -> JsonValue:
-    """Three of a channel, one after the other -> channel, from 1 on, where there are several -> its three."""
+    """Three of one channel after the other -> name of a channel -> its three; of one channel as they are."""
     if not isinstance(percentiles, list) or len(percentiles) <= 3:
         return percentiles
     return {f"channel {n // 3 + 1}": percentiles[n : n + 3] for n in range(0, len(percentiles), 3)}
@@ -158,7 +154,7 @@ def greys(train: Sequence[CaseRecord], val: Sequence[CaseRecord]) -> dict[str, J
     return {"greys_alone": {"balanced_accuracy": round(right, 3), "guessing": round(1 / len(classes), 3)}}
 
 
-def _spread(found: Sequence[JsonValue]) -> dict[str, list[JsonValue]] | None:
+def _spread(found: Sequence[JsonValue]) -> JsonValue:
     table = _table(found)
     if table is None:
         return None

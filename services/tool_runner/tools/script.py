@@ -93,11 +93,11 @@ def _answer(done: Executed, asked: float, saved: str | None, roots: Roots) -> An
     result = last_json(text)
     if result is not None:
         data["last_json"] = result
-    closed = False
+    closed = done.exit_code == PIPE_CLOSED and saved is None
     ended = f"Exit code {done.exit_code}" if done.exit_code is not None else f"Stopped ({done.outcome})"
     if done.exit_code == 127:
         ended += " (command not found: nothing can be installed here, so do without it)"
-    elif closed := done.exit_code == PIPE_CLOSED and saved is None:
+    elif closed:
         ended += " (a part of the pipe had read enough, as head does)"
     elif done.exit_code is not None and done.exit_code > 128:
         ended += f" (ended by signal {done.exit_code - 128})"
