@@ -9,9 +9,8 @@ import pytest
 
 from services.scorer.names import METRICS, canonical
 from services.scorer.texts.figures import figures
-from services.scorer.texts.meteor import align
+from services.scorer.texts.meteor import align, stem
 from services.scorer.texts.ngrams import bleu, bleu_counts
-from services.scorer.texts.stem import stem
 from services.scorer.texts.tokens import MOST, words
 from shared.rouge import longest_common, rouge_l
 
@@ -177,6 +176,9 @@ def test_stems_are_those_of_the_published_table() -> None:
         "proceed": "proceed",
         "generously": "generous",
         "effusions": "effus",
+        # As METEOR 1.5 has them; later versions of the stemmer do not.
+        "radiologist": "radiologist",
+        "lateral": "later",
     }
     assert {given: {stem(word) for word in given.split()} for given in told} == {k: {v} for k, v in told.items()}
 

@@ -11,12 +11,13 @@ sums over its cases, not from the mean of their scores, as in pycocoevalcap.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 
 import numpy as np
+from snowballstemmer.english_stemmer import EnglishStemmer
 
 from services.scorer.patients import Floats
-from services.scorer.texts.stem import stem
 from services.scorer.texts.tokens import Words
 
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
@@ -81,6 +82,13 @@ def align(answer: Words, reference: Words) -> list[tuple[int, int]]:
             for first, length in _pieces(free):
                 heappush(heap, (-length, apart, here + first, there + first))
     return sorted(paired.items())
+
+
+@lru_cache(maxsize=50_000)
+def stem(word: str) -> str:
+    """What `effusions` and `effusion` share, by the Snowball stemmer for English that METEOR 1.5 brings; lower case."""
+    # A stemmer holds the word that it works on, and cases are scored in threads: each call has its own.
+    return str(EnglishStemmer().stemWord(word))
 
 
 def _run(ours: Sequence[str], theirs: Sequence[str], here: int, there: int) -> int:
