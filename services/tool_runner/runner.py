@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from aiorwlock import RWLock
+
 from services.tool_runner import weights
 from services.tool_runner.ended import remove_ended_runs
 from services.tool_runner.execute import SandboxExecute, last_json
@@ -23,7 +25,6 @@ from services.tool_runner.gpu_metrics import tell_gpus
 from services.tool_runner.jobs import Jobs
 from services.tool_runner.mounts import Mounted, Mounts, library
 from services.tool_runner.render import render_cases
-from services.tool_runner.rwlock import ReadWriteLock
 from services.tool_runner.sandbox import Level, detect, remove_tree, sweep_homes
 from services.tool_runner.seeds import area_for, seed_for
 from services.tool_runner.store_metrics import tell_store
@@ -68,7 +69,7 @@ class Runner:
         self.home = context.settings.home / "runner"
         self.workspaces = Workspaces(context.settings.home, context.store, context.bus)
         self.mounts = Mounts(context.settings, context.store, context.bus)
-        self.working = ReadWriteLock()
+        self.working = RWLock()
         """Written while what nobody needs is removed: what a call is just storing is named by nobody yet."""
 
     async def on_call(self, call: ToolCall) -> ToolResult:
@@ -77,9 +78,9 @@ class Runner:
         Unavailable and Conflict do fly: the call is then made again, which the tools bear.
         """
         if call.tool == Sweep.tool and call.role == "gateway":
-            async with self.working.writing():
+            async with self.working.writer:
                 return await self._swept(call)
-        async with self.working.reading():
+        async with self.working.reader:
             return await self._carried_out(call)
 
     async def at_home(self, call: ToolCall) -> bool:

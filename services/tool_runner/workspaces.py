@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from services.tool_runner.rwlock import ReadWriteLock
+from aiorwlock import RWLock
+
 from services.tool_runner.sandbox import remove_tree
 from services.tool_runner.workspace_state import Saved, State, excluded, old_checkpoints
 from shared.contracts.base import Ref
@@ -44,25 +45,29 @@ class Heads(Protocol):
     async def set_workspace_head(self, run_id: str, area: str, ref: Ref) -> None: ...
 
 
+class _Lock(RWLock):
+    """One that is forgotten once nobody holds it: the library's own cannot be referred to weakly."""
+
+
 class Workspaces:
     def __init__(self, home: Path, store: Store, bus: Heads) -> None:
         self._root = home / "runner" / "ws"
         self._store, self._bus = store, bus
-        self._locks: WeakValueDictionary[tuple[str, str], ReadWriteLock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[tuple[str, str], _Lock] = WeakValueDictionary()
         self._syncs: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def reading(self, run_id: str, area: str) -> AsyncIterator[Path]:
         """Hold while a call reads the folder: readers run side by side, a waiting writer goes before new readers."""
-        lock = self._locks.setdefault((run_id, area), ReadWriteLock())
-        async with lock.reading():
+        lock = self._locks.setdefault((run_id, area), _Lock())
+        async with lock.reader:
             yield self._root / run_id / area
 
     @asynccontextmanager
     async def writing(self, run_id: str, area: str) -> AsyncIterator[Path]:
-        """Hold around a call that writes the folder and its save. Not reentrant, neither in itself nor in `reading`."""
-        lock = self._locks.setdefault((run_id, area), ReadWriteLock())
-        async with lock.writing():
+        """Hold around a call that writes the folder and its save, but never within `reading`."""
+        lock = self._locks.setdefault((run_id, area), _Lock())
+        async with lock.writer:
             yield self._root / run_id / area
 
     async def open(self, run_id: str, area: str, seed: Seed) -> Path:

@@ -235,3 +235,21 @@ async def test_a_cancelled_call_frees_its_lock(store: Store, bus: Bus, tmp_path:
     await asyncio.gather(holder, waiter, return_exceptions=True)
     async with asyncio.timeout(5), workspaces.reading(run_id, "build"), workspaces.reading(run_id, "build"):
         pass
+
+
+async def test_a_waiting_writer_goes_before_new_readers(store: Store, bus: Bus, tmp_path: Path, run_id: str) -> None:
+    workspaces = Workspaces(tmp_path, store, bus)
+    order: list[str] = []
+
+    async def use(kind: str) -> None:
+        lock = workspaces.writing if kind == "write" else workspaces.reading
+        async with lock(run_id, "build"):
+            order.append(kind)
+            await asyncio.sleep(0.02)
+
+    calls = []
+    for kind in ("read", "write", "read too"):
+        calls.append(asyncio.create_task(use(kind)))
+        await asyncio.sleep(0.005)
+    await asyncio.gather(*calls)
+    assert order == ["read", "write", "read too"]
