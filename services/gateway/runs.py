@@ -15,7 +15,7 @@ from services.gateway.provenance import added
 from services.gateway.record import Record, record
 from services.gateway.report.card import card
 from services.gateway.report.gather import gather
-from services.gateway.report.page import POLICY, page
+from services.gateway.report.page import page
 from services.gateway.report.text import text
 from services.gateway.trace import trace
 from services.gateway.trace_model import Trace
@@ -28,6 +28,7 @@ from shared.contracts.transcript import Observation
 from shared.disclosure.again import text_of_turn
 from shared.errors import NotFound, UserError
 from shared.models.diverged import kept
+from shared.pages import POLICY
 from shared.store import FolderManifest
 
 router = APIRouter(responses=PROBLEMS)

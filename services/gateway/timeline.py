@@ -4,42 +4,24 @@ One HTML file with nothing to load. All of it comes from the events and transcri
 """
 
 from collections.abc import Sequence
-from html import escape
+from pathlib import Path
 
-from services.gateway.report.blocks import clean
-from services.gateway.report.page import POLICY
-from services.gateway.report.svg import COLOURS, FAINT, INK, Axes, Drawing, ticks
 from services.gateway.summary import duration
 from services.gateway.trace_model import Handoff, JobTrace, Trace, TurnTrace, Work
+from shared import pages
+from shared.pages.svg import COLOURS, FAINT, INK, Axes, Drawing, ticks
 
 WIDTH, LEFT, LANE, TOP = 1280.0, 130.0, 44.0, 28.0
 HELD, TURN, CALL, JOB, WRONG = COLOURS[4], COLOURS[0], COLOURS[2], COLOURS[5], COLOURS[1]
 _LEGEND = (("holds the run", HELD), ("turn", TURN), ("tool call", CALL), ("job", JOB), ("refused or failed", WRONG))
-_STYLE = (
-    "body{font:15px/1.4 system-ui,sans-serif;color:#222;background:#fff;margin:1rem;overflow-wrap:anywhere}"
-    "h1{font-size:1.2rem}svg{width:100%;height:auto;font-family:system-ui,sans-serif}"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.15rem .9rem .15rem 0}"
-    "th{text-align:left}"
-)
 
 
 def page(trace: Trace) -> str:
     """The HTML file."""
     level = f", level {trace.level}" if trace.level != "none" else ""
-    title = escape(f"{trace.run_id}: {trace.status}{level}, {duration(trace.seconds)}")
-    rows = "".join(
-        f"<tr><td>{escape(duration(one.at))}</td><td>{escape(one.kind)}</td><td>{escape(one.sender)}</td>"
-        f"<td>{escape(one.recipient)}</td><td>{len(one.turns)}</td></tr>"
-        for one in trace.handoffs
-    )
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">'
-        f"<title>{title}</title><style>{_STYLE}</style></head>\n<body><h1>{title}</h1>"
-        f"<p>{escape(clean(trace.requirement))}</p>{drawing(trace).markup()}"
-        "<table><thead><tr><th>at</th><th>handoff</th><th>from</th><th>to</th><th>turns</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table></body></html>\n"
-    )
+    title = f"{trace.run_id}: {trace.status}{level}, {duration(trace.seconds)}"
+    drawn = drawing(trace).markup()
+    return pages.page(Path(__file__).with_suffix(".html"), title=title, trace=trace, drawing=drawn, duration=duration)
 
 
 def drawing(trace: Trace) -> Drawing:

@@ -8,8 +8,8 @@ import pytest
 from services.gateway.report.diagnosis_figures import roc
 from services.gateway.report.facts import Case, Facts
 from services.gateway.report.page import drawings, page
-from services.gateway.report.svg import ticks
 from services.gateway.report.text import text
+from shared.pages.svg import ticks
 from tests.gateway import reported
 
 _VOID = {"meta", "img", "br"}

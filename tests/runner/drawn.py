@@ -28,7 +28,7 @@ class Tile:
 def tiles(page: str) -> dict[str, Tile]:
     """Case -> its tile, in the order of the page."""
     found = {}
-    for figure in re.findall(r'<figure class="case">.*?</figure>', page):
+    for figure in re.findall(r'<figure class="case">.*?</figure>', page, re.DOTALL):
         data = re.search(r'src="data:image/png;base64,([^"]+)"', figure)
         picture = None
         if data:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from shared.pages import printable
+
 Row = tuple[str, ...]
 _COUNTS = frozenset({"n", "missed", "invented"})
 
@@ -22,8 +24,8 @@ class Section:
 
 
 def clean(text: str) -> str:
-    """One line without control characters: names come from files of strangers, and a terminal obeys some of them."""
-    return "".join(char if char.isprintable() else "�" for char in " ".join(text.split()))
+    """One line without control characters."""
+    return printable(" ".join(text.split()))
 
 
 def section(title: str, *blocks: Table | str) -> Section | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from services.gateway.report.blocks import clean, counted, number
 from services.gateway.report.facts import Case, Facts
-from services.gateway.report.svg import COLOURS, DASHES, FAINT, INK, PAPER, WIDTH, Axes, Drawing, Figure, legend, short
+from shared.pages.svg import COLOURS, DASHES, FAINT, INK, PAPER, WIDTH, Axes, Drawing, Figure, legend, short
 
 _CLASSES = 16
 """More do not fit into a matrix that can be read."""

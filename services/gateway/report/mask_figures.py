@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from services.gateway.report.blocks import clean, number
 from services.gateway.report.cases import worst
 from services.gateway.report.facts import Facts
-from services.gateway.report.svg import COLOURS, INK, WIDTH, Axes, Drawing, Figure, short
+from shared.pages.svg import COLOURS, INK, WIDTH, Axes, Drawing, Figure, short
 
 _SHOWN = 30
 _ROW = 24.0

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from services.gateway.report.blocks import clean, counted, number
 from services.gateway.report.facts import Facts
-from services.gateway.report.svg import COLOURS, DASHES, WIDTH, Axes, Drawing, Figure, ticks
 from shared.contracts.training import JobProgress
+from shared.pages.svg import COLOURS, DASHES, WIDTH, Axes, Drawing, Figure, ticks
 
 _HEIGHT = 170.0
 _MOST = 400

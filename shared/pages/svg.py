@@ -32,12 +32,14 @@ class Drawing:
         self.label = label
         self._parts: list[str] = []
 
-    def line(self, start: Point, end: Point, colour: str = INK, width: float = 1, dash: str = "") -> None:
+    def line(
+        self, start: Point, end: Point, colour: str = INK, width: float = 1, dash: str = "", tip: str = ""
+    ) -> None:
         (x1, y1), (x2, y2) = start, end
         style = f' stroke-dasharray="{dash}"' if dash else ""
         self._parts.append(
             f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width:g}"'
-            f"{style}/>"
+            f"{style}>{_tip(tip)}</line>"
         )
 
     def path(self, points: Iterable[Point], colour: str, dash: str = "") -> None:
