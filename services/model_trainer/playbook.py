@@ -5,10 +5,10 @@ from typing import Any
 
 import yaml
 
-from services.model_trainer.remedies import Changes, Config, edits, remedy
+from services.model_trainer.remedies import Changes, Config, remedy
 from services.model_trainer.search import FILE, Found, search
 from shared.agent.brief import Brief
-from shared.agent.calls import call, submit, text_of
+from shared.agent.calls import call, set_keys, submit, text_of
 from shared.agent.returning import bad_samples, hand_back
 from shared.contracts.starting import StartTraining, Try, TryConfigs
 from shared.contracts.tools import ReadFiles
@@ -36,7 +36,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     change |= found.changes
     causes: list[str] = []
     for number in range(TRIES):
-        calls, config = edits("config.yaml", config, change)
+        calls, config = set_keys("config.yaml", config, change)
         ended = yield from train(found if not number else Found(), seconds, calls)
         job = job_of(ended)
         told = str(job.get("summary", "; ".join(result.summary for result in ended.results)))

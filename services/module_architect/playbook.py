@@ -19,8 +19,8 @@ WORK = "/workspace"
 
 @dataclass(frozen=True)
 class Fit:
-    """`keys` of config.yaml for this data and machine, what they are set `back` to when the probe does not accept
-    them, and the module that results."""
+    """`keys` of config.yaml (`section.key`) for this data and machine, what they are set `back` to when the probe does
+    not accept them, and the module that results."""
 
     keys: Mapping[str, object]
     back: Mapping[str, object]
@@ -70,13 +70,13 @@ def diagnosis(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, A
         input_shape=(channels_of(measured), *shape),
     )
     keys = {
-        "input_shape": list(shape),
-        "channels": channels_of(measured),
-        "metric": plan.metric,
-        "width": 64 if gpu else 16,
-        "modality": augmented_as(measured, plan.modality),
+        "preprocess.input_shape": list(shape),
+        "preprocess.channels": channels_of(measured),
+        "training.metric": plan.metric,
+        "model.width": 64 if gpu else 16,
+        "augmentation.modality": augmented_as(measured, plan.modality),
     }
-    return Fit(keys, {"input_shape": "auto", "channels": "auto"}, module)
+    return Fit(keys, {"preprocess.input_shape": "auto", "preprocess.channels": "auto"}, module)
 
 
 NNUNET_SECONDS = 7200
@@ -94,14 +94,14 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     width, units, batch = (32, 2, 2) if gpu else (16, 0, 1)
     intensity = intensity_of(measured, plan.modality)
     keys = {
-        "dimensions": dimensions_of(brief),
-        "max_voxels": image,
-        "patch_voxels": min(patch, image),
-        "intensity": intensity,
-        "width": width,
-        "residual_units": units,
-        "batch_size": batch,
-        "metric": plan.metric,
+        "preprocess.dimensions": dimensions_of(brief),
+        "preprocess.max_voxels": image,
+        "preprocess.patch_voxels": min(patch, image),
+        "preprocess.intensity": intensity,
+        "model.width": width,
+        "model.residual_units": units,
+        "training.batch_size": batch,
+        "training.metric": plan.metric,
     }
     module = AssembledModule(
         template="segmentation",
@@ -111,7 +111,7 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
             "template settles spacing and patch from the training images, the input shape here is an estimate"
         ),
     )
-    return Fit(keys, {"intensity": "auto", "dimensions": "auto"}, module)
+    return Fit(keys, {"preprocess.intensity": "auto", "preprocess.dimensions": "auto"}, module)
 
 
 def nnunet(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]) -> Fit:
@@ -122,15 +122,15 @@ def nnunet(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]
         "task": plan.task,
         "every_structure": not lesions,
         "score_map": lesions,
-        "configuration": "2d" if dimensions_of(brief) == 2 else "3d_fullres",
-        "modality": "ct" if in_hounsfield(measured, plan.modality) else "auto",
+        "nnunet.configuration": "2d" if dimensions_of(brief) == 2 else "3d_fullres",
+        "nnunet.modality": "ct" if in_hounsfield(measured, plan.modality) else "auto",
     }
     module = AssembledModule(
         template="nnunet",
         input_shape=(channels_of(measured), *patch_shape(measured, dimensions_of(brief), 2**21)),
         notes="the plan is made from the training images and stands in plans.json; the input shape is an estimate",
     )
-    return Fit(keys, {"modality": "auto", "configuration": "auto"}, module)
+    return Fit(keys, {"nnunet.modality": "auto", "nnunet.configuration": "auto"}, module)
 
 
 LEARNED_BY = ("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4")
@@ -151,16 +151,16 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
     if gpu and dimensions_of(brief) == 3:
         batch = max(2, 8 // views)
     keys = {
-        "input_shape": list(shape),
-        "channels": channels_of(measured),
-        "modality": augmented_as(measured, plan.modality),
-        "most": views,
-        "metric": metric,
-        "width": width,
-        "hidden": hidden,
-        "layers": layers,
-        "heads": heads,
-        "batch_size": batch,
+        "preprocess.input_shape": list(shape),
+        "preprocess.channels": channels_of(measured),
+        "augmentation.modality": augmented_as(measured, plan.modality),
+        "views.most": views,
+        "training.metric": metric,
+        "model.width": width,
+        "model.hidden": hidden,
+        "model.layers": layers,
+        "model.heads": heads,
+        "training.batch_size": batch,
     }
     module = AssembledModule(
         template=plan.task,
@@ -168,7 +168,7 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
         notes=f"weights are chosen by {metric}"
         + ("" if metric == plan.metric else f", which stands in for {plan.metric}"),
     )
-    return Fit(keys, {"input_shape": "auto", "channels": "auto", "most": "auto"}, module)
+    return Fit(keys, {"preprocess.input_shape": "auto", "preprocess.channels": "auto", "views.most": "auto"}, module)
 
 
 TEMPLATES: dict[TaskKind, tuple[str, str, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]]] = {

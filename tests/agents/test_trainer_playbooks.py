@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from services.model_trainer.playbook import playbook as train
-from services.model_trainer.remedies import edits
 from services.module_architect.playbook import input_shape, patch_shape
 from services.module_architect.playbook import playbook as assemble
 from services.module_architect.role import assembled
@@ -171,12 +170,16 @@ def test_a_failure_that_stays_or_is_beyond_the_playbook_is_an_honest_end_with_it
         assert str(raised.value).splitlines()[-2:] == [f"{name}: the cause", DIRECTIONS[name]]
 
 
-def test_edits_go_by_section_and_keep_comments() -> None:
-    text = "a:   # one\n  x: 1   # why\n\ntraining:\n  x: 1   # why\n  y: two\n"
-    calls, changed = edits("c.yaml", text, {"training.x": 2, "a.z": [3], "b.w": True, "a.x": 1})
-    assert changed == "a:   # one\n  z: [3]\n  x: 1   # why\n\nb:\n  w: true\ntraining:\n  x: 2   # why\n  y: two\n"
-    assert len(calls) == 3 and settings(text, tuple(calls)) == yaml.safe_load(changed)
-    assert edits("c.yaml", "x: 1\n", {"training.x": 2}) == ([], "x: 1\n")
+def test_keys_are_set_by_section_and_comments_kept() -> None:
+    text = "a:   # one\n  x: 1   # why\n\ntraining:\n  x: 1   # why\n  y: [1,\n    2]  # two\nz: '#'\n"
+    values = {"training.x": 2, "a.z": [3], "b.w": True, "a.x": 1, "training.y": "auto", "z": 5, "q": 6}
+    calls, changed = set_keys("c.yaml", text, values)
+    assert changed == (
+        "a:   # one\n  z: [3]\n  x: 1   # why\n\nb:\n  w: true\ntraining:\n  x: 2   # why\n  y: auto  # two\nz: 5\n"
+    )
+    assert len(calls) == 5 and settings(text, tuple(calls)) == yaml.safe_load(changed)
+    for other in ("x: 1\n", "- 1\n", "", "a: [\n"):
+        assert set_keys("c.yaml", other, {"training.x": 2}) == ([], other)
 
 
 def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> None:
@@ -320,14 +323,6 @@ def test_the_keys_of_a_segmentation_training_are_the_trainers() -> None:
 def test_patch_shapes(size: list[int], dimensions: int, voxels: int, shape: tuple[int, ...]) -> None:
     found = patch_shape({"shape": {"median": size}}, dimensions, voxels)
     assert found == shape
-
-
-def test_setting_keys_keeps_comments_and_leaves_what_is_ambiguous() -> None:
-    text = "a:\n  x: 1   # why\n  y: two\nb:\n  y: three\n"
-    edits, changed = set_keys("c.yaml", text, {"x": [1, 2], "y": 4, "z": 5})
-    assert changed == "a:\n  x: [1, 2]   # why\n  y: two\nb:\n  y: three\n"
-    assert len(edits) == 1
-    assert set_keys("c.yaml", changed, {"x": [1, 2]})[0] == []
 
 
 def test_shape_and_words_on_record_are_those_of_what_was_built() -> None:

@@ -79,7 +79,8 @@ def recorded(running: Running, run_id: str, epochs: int) -> str:
     slow they are, and has a checkpoint after each."""
     answer = running.gateway._http.get(f"/runs/{run_id}/transcript").raise_for_status()
     template = (TEMPLATES / "diagnosis" / "config.yaml").read_text()
-    edits, _ = set_keys("config.yaml", template, {"epochs": f"{epochs}\n  save_seconds: 0", "patience": 0})
+    keys = {"training.epochs": epochs, "training.save_seconds": 0, "training.patience": 0}
+    edits, _ = set_keys("config.yaml", template, keys)
     lines = []
     for entry in map(decode_entry, answer.content.splitlines()):
         if isinstance(entry, Turn) and entry.calls[-1].name == StartTraining.tool:

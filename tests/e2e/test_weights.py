@@ -75,7 +75,7 @@ def test_weights_are_added_used_told_on_the_card_and_removed(
 
     answer = running.gateway._http.get(f"/runs/{main_job['run_id']}/transcript").raise_for_status()
     template = (TEMPLATES / "diagnosis" / "config.yaml").read_text()
-    edits, _ = set_keys("config.yaml", template, {"epochs": 2, "weights": "/weights/mine.pt"})
+    edits, _ = set_keys("config.yaml", template, {"training.epochs": 2, "model.weights": "/weights/mine.pt"})
     lines = []
     for turn in map(decode_entry, answer.content.splitlines()):
         if isinstance(turn, Turn) and turn.calls[-1].name == StartTraining.tool:
