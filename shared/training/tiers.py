@@ -31,6 +31,8 @@ HALVED, FALLEN = 0.5, 0.9
 USUAL_RATE = 1e-3
 """At which a batch that is not learned is tried once more: is it the rate, or something else?"""
 PART, ROUNDS = 0.05, 2
+WORTH = 1.1
+"""Times slower that a step may be with half of the threads: what is left over serves others."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ def climb(
         try:
             with same_draws(device):
                 tiers.one_case()
-                tiers.one_batch()
                 tiers.settle_threads()
+                tiers.one_batch()
                 return Climbed(tiers.wanted, tiers.part())
         except OUT_OF_MEMORY as error:
             if not lacks_memory(error):
@@ -196,7 +198,7 @@ class Tiers:
         )
 
     def learn(self, batch: Batch, rate: float) -> list[float]:
-        until = self.begin + min(BATCH_SHARE * self.seconds, BATCH_MOST)
+        until = time.monotonic() + min(BATCH_SHARE * self.seconds, BATCH_MOST)
         steps = self.steps(rate)
         while len(steps.losses) < STEPS and time.monotonic() < until:
             loss = steps.step(batch)
@@ -212,27 +214,31 @@ class Tiers:
             return float(steps.loss(batch)) <= HALVED * float(steps.loss(other))
 
     def settle_threads(self) -> None:
-        """Compute with as many threads as make a step fastest: on few cores or a busy machine that is often one."""
+        """Compute with as many threads as make a step fastest: on few cores or a busy machine that is often one. Half
+        as many are tried as long as they lose no more than WORTH; the first two numbers whatever the time, as a wrong
+        one costs more than all tiers."""
         most, until = torch.get_num_threads(), self.begin + min(SHARE * self.seconds, MOST) / 2
         if self.device.type != "cpu" or most == 1:
             return
         batch = batch_of(self.data, self.wanted.batch_size)
         steps = self.steps(self.wanted.learning_rate)
         seconds: dict[int, float] = {}
-        for threads in [most >> halved for halved in range(most.bit_length())]:
+        threads = best = most
+        while threads and (len(seconds) < 2 or time.monotonic() < until):
             torch.set_num_threads(threads)
-            times: list[float] = []
-            while len(times) < 4 and time.monotonic() < until:
+            times = []
+            for _ in range(4):
                 begin = time.monotonic()
                 steps.step(batch)
                 times.append(time.monotonic() - begin)
-            if len(times) == 4:
-                # The first has threads to start.
-                seconds[threads] = statistics.median(times[1:])
-        torch.set_num_threads(min(seconds, key=lambda threads: seconds[threads]) if seconds else most)
-        if len(seconds) > 1:
-            told = ", ".join(f"{found:.3g} s with {threads}" for threads, found in seconds.items())
-            ranks.say(f"{torch.get_num_threads()} of {most} threads are taken: a step takes {told}")
+            # The first has threads to start.
+            seconds[threads] = statistics.median(times[1:])
+            if seconds[threads] > WORTH * min(seconds.values()):
+                break
+            best, threads = threads, threads // 2
+        torch.set_num_threads(best)
+        told = ", ".join(f"{found:.3g} s with {threads}" for threads, found in seconds.items())
+        ranks.say(f"{best} of {most} threads are taken: a step takes {told}")
 
     def part(self) -> float:
         """A few samples for two rounds, loaded and trained on as all will be. -> seconds a batch."""
