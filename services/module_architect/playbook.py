@@ -154,7 +154,7 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
         "input_shape": list(shape),
         "channels": channels_of(measured),
         "modality": augmented_as(measured, plan.modality),
-        "most": views,
+        "views": views,
         "metric": metric,
         "width": width,
         "hidden": hidden,
@@ -168,7 +168,7 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
         notes=f"weights are chosen by {metric}"
         + ("" if metric == plan.metric else f", which stands in for {plan.metric}"),
     )
-    return Fit(keys, {"input_shape": "auto", "channels": "auto", "most": "auto"}, module)
+    return Fit(keys, {"input_shape": "auto", "channels": "auto", "views": "auto"}, module)
 
 
 TEMPLATES: dict[TaskKind, tuple[str, str, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]]] = {

@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
 from torch.optim.swa_utils import AveragedModel
 from transformers import Trainer, TrainerCallback, TrainingArguments
@@ -59,7 +60,7 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
     def __init__(self, *, augmented: Any, average: AveragedModel, sampler: Any = None, **fields: Any) -> None:
         super().__init__(**fields)
         self.augmented, self.average, self.sampler = augmented, average, sampler
-        self.add_callback(Averaging(average, self.model))
+        self.optimizer.register_step_post_hook(lambda *_: average.update_parameters(self.model))
         self.remove_callback(PrinterCallback)
 
     def _get_train_sampler(self, *more: Any) -> Any:
@@ -83,8 +84,9 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
             self.average.load_state_dict(torch.load(kept, map_location="cpu", weights_only=True))
         return super().train(resume_from_checkpoint, **more)
 
-    def to_the_end(self, watch: "Watch", checkpoint: Path | None) -> float:
-        """Train, and measure the averaged weights: one more candidate for the watch. SIGTERM asks to stop. -> epochs"""
+    def to_the_end(self, watch: "Watch", checkpoint: Path | None) -> float | None:
+        """Train, measure the averaged weights as one more candidate for the watch, and take the best ones. -> epochs;
+        None where SIGTERM asked to stop, and a checkpoint is saved. Raises TrainingFailed where there are no best."""
         with watch.budget.listening():
             self.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         if self.average.n_averaged and not watch.budget.asked:
@@ -92,17 +94,16 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
             self.model.load_state_dict(self.average.module.state_dict())
             self.evaluate()
         ranks.wait()
+        if watch.budget.asked:
+            ranks.say("stopped as asked; the same command goes on from the checkpoint")
+            return None
+        if not watch.best.weights.exists():
+            raise TrainingFailed(
+                f"there was no evaluation in which {watch.wanted.metric} and the loss are numbers\n"
+                "give the split val cases that differ, raise training.train_seconds, or lower training.learning_rate"
+            )
+        self.model.load_state_dict(safetensors.torch.load_file(watch.best.weights))
         return float(self.state.epoch or 0)
-
-
-class Averaging(TrainerCallback):  # type: ignore[misc]
-    """Updates the average after each step."""
-
-    def __init__(self, average: AveragedModel, model: torch.nn.Module) -> None:
-        self.average, self.model = average, model
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        self.average.update_parameters(self.model)
 
 
 class Watch(TrainerCallback):  # type: ignore[misc]
