@@ -32,7 +32,6 @@ def arguments(wanted: Any, device: torch.device, folder: Path) -> TrainingArgume
         per_device_eval_batch_size=wanted.batch_size,
         gradient_accumulation_steps=wanted.accumulate,
         max_grad_norm=1.0,
-        eval_strategy="no",
         logging_strategy="epoch",
         logging_nan_inf_filter=False,  # it would hide a NaN loss
         save_strategy="no",
@@ -45,7 +44,6 @@ def arguments(wanted: Any, device: torch.device, folder: Path) -> TrainingArgume
         dataloader_pin_memory=device.type == "cuda",
         remove_unused_columns=False,
         label_names=["labels"],
-        report_to="none",
         disable_tqdm=True,
     )
     # Several GPUs are for several processes: the Trainer would else cut each batch into pieces.

@@ -15,6 +15,9 @@ from shared.training.configfile import Source
 
 Row = Mapping[str, Any]
 SHOWN = 20
+NO_REPORT = ("", "nan", "none", "null", "n/a")
+"""What a table's empty cell may have become."""
+NO_TEXT = (".txt", ".json", ".xml", ".csv", ".png", ".jpg", ".nii", ".nii.gz", ".dcm")
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,24 @@ def label_problems(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
         else:
             told = [f"holds the class {min(counts)!r} only; nothing can be told apart"] if len(counts) == 1 else []
         problems += [Problem(f"split {split}", text) for text in told]
+    return problems
+
+
+def report_problems(rows: Sequence[Row]) -> list[Problem]:
+    """Samples without a report, file names in the place of one, and reports that are all the same."""
+    problems = []
+    for row in rows:
+        text, sample = str(row["target"] or "").strip(), str(row["sample_id"])
+        if text.lower() in NO_REPORT:
+            problems.append(Problem(sample, f"has no report (target is {row['target']!r})"))
+        elif not any(letter.isalnum() for letter in text):
+            problems.append(Problem(sample, f"has a report without a word: {text[:40]!r}"))
+        elif text.lower().endswith(NO_TEXT) and len(text.split()) == 1:
+            wrong = f"has the file {text} as report; target must be the text itself"
+            problems.append(Problem(sample, wrong))
+    texts = {str(row["target"]).strip() for row in rows if row["split"] == "train"}
+    if len(texts) == 1 and not problems:
+        problems.append(Problem("split train", "every report is the same; nothing can be told from the images"))
     return problems
 
 

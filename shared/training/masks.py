@@ -93,8 +93,9 @@ def to_classes(mask: np.ndarray, values: Mapping[str, int]) -> tuple[np.ndarray,
     """Class numbers in place of the dataset's values, and the values that stand for nothing."""
     codes, present = pd.factorize(mask.ravel())
     numbers = {value: number for number, value in enumerate(values.values(), 1)}
-    table = np.array([numbers.get(value, 0) for value in present.tolist()], np.uint8 if len(values) < 256 else np.uint16)
-    return table[codes].reshape(mask.shape), sorted({*present.tolist()} - {0, *numbers})
+    table = np.array([numbers.get(value, 0) for value in present.tolist()])
+    kind = np.uint8 if len(values) < 256 else np.uint16
+    return table.astype(kind)[codes].reshape(mask.shape), sorted({*present.tolist()} - {0, *numbers})
 
 
 def missing(counts: Counts, values: Mapping[str, int], every: bool) -> list[checks.Problem]:

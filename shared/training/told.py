@@ -57,10 +57,3 @@ def false_parts(found: np.ndarray, truth: np.ndarray, voxel_mm3: float, scores: 
     largest = int(sizes.argmax())
     told: dict[str, Any] = {"false_parts": int((sizes > 0).sum()), "false_mm3": float(sizes[largest] * voxel_mm3)}
     return told if scores is None else told | {"false_score": float(np.asarray(scores)[parts == largest].max())}
-
-
-def confusion(truth: Sequence[int], answers: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
-    """`counts` of cases: rows are what is true, columns what was said, both in the order of `names`."""
-    counts = np.zeros((len(names), len(names)), int)
-    np.add.at(counts, (np.asarray(truth, int), np.asarray(answers, int)), 1)
-    return {"confusion": {"names": list(names), "counts": counts.tolist()}}

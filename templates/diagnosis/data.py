@@ -40,7 +40,7 @@ def resolve(config: Any) -> Any:
     if several == "auto":
         several = any(isinstance(row.get("label"), list) for row in rows)
     sided = any({"left", "right"} & set(name.lower().replace("_", " ").split()) for name in label_names(config))
-    return images.resolve(config, rows, sided).model_copy(update={"multi_label": several})
+    return images.resolve(config, rows, sided, slices=True).model_copy(update={"multi_label": several})
 
 
 def label_names(config: Any) -> list[str]:

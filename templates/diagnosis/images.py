@@ -170,10 +170,11 @@ def told(how: Any) -> str:
     )
 
 
-def resolve(config: Any, rows: Sequence[Row], sided: bool) -> Any:
+def resolve(config: Any, rows: Sequence[Row], sided: bool, slices: bool) -> Any:
     """`preprocess` and `augmentation` without `auto`, as training rows and their images say. `sided`: left and right
-    mean something else. Raises BadImage where there are no images."""
-    how = settle(config.preprocess, glimpses(config, rows))
+    mean something else; `slices`: several pictures of a case are one volume as long as no `input_shape` says what they
+    are. Raises BadImage where there are no images."""
+    how = settle(config.preprocess, glimpses(config, rows, 3 if slices else 2))
     if how.views == "auto":
         how = how.model_copy(update={"views": usual_views(config, rows, how)})
     update = {"preprocess": how, "augmentation": augment.settle(config.augmentation, how, sided)}
@@ -188,14 +189,14 @@ def usual_views(config: Any, rows: Sequence[Row], how: Any) -> int:
     return 1 if are_channels(most, how) else min(MOST_VIEWS, most)
 
 
-def glimpses(config: Any, rows: Sequence[Row]) -> Iterator[Image]:
-    """First views of evenly drawn rows, as they are in their files. Damaged ones are passed over here."""
+def glimpses(config: Any, rows: Sequence[Row], unknown: int) -> Iterator[Image]:
+    """First views of evenly drawn rows, as they are in their files, by so many dimensions where they are `unknown`.
+    Damaged ones are passed over here."""
     how = config.preprocess
     for place in np.linspace(0, len(rows) - 1, min(LOOKED_AT, len(rows))).round().astype(int):
         files = [config.data_folder / file for file in rows[place]["files"]]
         with suppress(BadImage, OSError):
-            # Where nothing is known yet, several volumes are views on grids of their own, and pictures slices.
-            groups = views_of(files, 3 if how.input_shape == "auto" else len(how.input_shape))
+            groups = views_of(files, unknown if how.input_shape == "auto" else len(how.input_shape))
             channels = how.channels != "auto" and are_channels(len(groups), how)
             yield load_image(files if channels else groups[0], how)
 

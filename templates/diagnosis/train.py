@@ -24,7 +24,7 @@ import images
 import model
 import pretrained
 import torch
-from metrics import auc_by_class, class_weights, one_hot, scores, temperature, told_of_cases
+from metrics import class_weights, one_hot, scores, temperature, told_of_cases
 from transformers import set_seed
 
 from shared.training import callbacks, checkpoints, checks, program, ranks, saved
@@ -88,7 +88,7 @@ def train(config: Any) -> int:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     network.to(device)
-    ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {train_set.augment}")
+    ranks.say(f"{len(train_set)} train, {len(val_set)} val cases, {described(network)}, augmented: {train_set.augment}")
 
     # What an earlier attempt at the same training left: the same in configuration, data and code.
     inputs = [Path(config.index), Path(config.label_map), *([weights_file] if weights_file else [])]
@@ -144,7 +144,6 @@ def train(config: Any) -> int:
     if not ranks.first():
         return 0
     logits, labels = predicted.predictions, predicted.label_ids
-    by_class = auc_by_class(logits, labels, multi_label)
     warmth = temperature(logits, labels, multi_label)
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
     for row in rows:
@@ -185,7 +184,6 @@ def train(config: Any) -> int:
         "best_epoch": best.said["epoch"],
         "attempts": attempt.number,
         "temperature": round(warmth, 3),
-        "auc_by_class": dict(zip(train_set.label_names, by_class, strict=True)),
         "multi_label": multi_label,
         **told_of_cases(predicted, val_set, multi_label, wanted.metric),
     }

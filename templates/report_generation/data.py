@@ -53,7 +53,7 @@ def resolve(config: Any) -> Any:
         length = math.ceil(float(np.percentile([len(words.encode(row["target"])) + 1 for row in training], 95)))
     # A report that ends with its length is asked for past it once more.
     text = config.text.model_copy(update={"max_tokens": max(2, min(length, config.model.positions - 1))})
-    return images.resolve(config, training, sided).model_copy(update={"text": text})
+    return images.resolve(config, training, sided, slices=False).model_copy(update={"text": text})
 
 
 def make_words(config: Any, rows: Sequence[Row]) -> Words:

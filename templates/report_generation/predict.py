@@ -14,8 +14,6 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # `python -I` leaves the script's own folder out
 # Nothing here may look for a network.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# Threads that wait do not spin: a report is many small steps, and on a machine shared with others spinning costs most.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from shared.training.exported import package_cli  # noqa: E402
 

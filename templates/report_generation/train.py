@@ -25,7 +25,6 @@ import pretrained
 import torch
 from deliver import deliver
 from metrics import scores
-from refusals import report_problems
 from transformers import set_seed
 from words import plain
 from writing import costs, write_all, writers
@@ -61,7 +60,7 @@ def train(config: Any) -> int:
 
     # What can be said without opening an image. A predict.py that could not be packaged is no use after hours either.
     rows = checks.read_index(config.index)
-    checks.refuse(checks.split_problems(rows, config) + report_problems(rows))
+    checks.refuse(checks.split_problems(rows, config) + checks.report_problems(rows))
     needed(HERE / "predict.py")
 
     # Several GPUs: this command once more for each of them, and nothing else here.
@@ -87,7 +86,7 @@ def train(config: Any) -> int:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     network.to(device)
-    ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {train_set.augment}")
+    ranks.say(f"{len(train_set)} train, {len(val_set)} val cases, {described(network)}, augmented: {train_set.augment}")
 
     # What an earlier attempt at the same training left: the same in configuration, data and code.
     files = [Path(config.index), *([weights_file] if weights_file else []), *checkpoints.code_of(HERE)]

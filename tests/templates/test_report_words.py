@@ -65,7 +65,7 @@ def test_scores_agree_with_figures_by_hand(template):
     metrics = template["metrics"]
     found = metrics.scores(["the heart is normal in size."], ["The heart is large in size"])
     assert found["bleu_1"] == pytest.approx(5 / 6) and found["bleu_2"] == pytest.approx((5 / 6 * 3 / 5) ** 0.5)
-    assert found["rouge_l"] == pytest.approx(5 / 6) and found["bleu_4"] == 0
+    assert found["rouge_l"] == pytest.approx(5 / 6) and found["bleu_4"] < 1e-3
     short = metrics.scores(["a b c d e f g h"], ["a b c d"])
     assert short["bleu_4"] == pytest.approx(np.exp(-1))
     assert short["rouge_l"] == pytest.approx(2.44 * 1 * 0.5 / (0.5 + 1.44 * 1))

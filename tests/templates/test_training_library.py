@@ -222,4 +222,3 @@ def test_what_is_told_of_cases_is_worst_first_with_the_spread_of_the_figure_and_
     assert [case["id"] for case in found["cases"]] == ["1", "3", "4", "0"] and found["patients"] == {"val": 4}
     assert 0.05 < found["spread"] < 0.3
     assert told.of_cases(cases, ["a", "a", "b", "b", "b"], mean)["spread"] is None
-    assert told.confusion([0, 1, 1], [0, 0, 1], ["x", "y"])["confusion"]["counts"] == [[1, 0], [1, 1]]
