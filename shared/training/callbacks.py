@@ -110,12 +110,14 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     line of progress.jsonl for each training log and each evaluation, and a short one on stdout."""
 
     def __init__(
-        self, wanted: Any, budget: TimeBudget, best: Best, folder: Path, attempt: Attempt, patients: float = math.inf,
+        self, wanted: Any, budget: TimeBudget, folder: Path, attempt: Attempt, patients: float = math.inf,
         every: int = 1,
     ) -> None:  # fmt: skip
-        """`wanted` is the section `training`; `folder` has the checkpoints. With so many `patients` to measure on, the
-        best of many evaluations is ahead by chance: by up to two standard errors it is not preferred to the end."""
-        self.wanted, self.budget, self.best, self.folder, self.attempt = wanted, budget, best, folder, attempt
+        """`wanted` is the section `training`; `folder` has the checkpoints and the best weights. With so many
+        `patients` to measure on, the best of many evaluations is ahead by chance: by up to two standard errors it is
+        not preferred to the end."""
+        self.wanted, self.budget, self.folder, self.attempt = wanted, budget, folder, attempt
+        self.best = Best(folder / "best")
         self.patients, self.every, self.saved = patients, every, budget.elapsed()
         self.loss: float | None = None
         self.ended = False

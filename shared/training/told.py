@@ -1,10 +1,10 @@
 """What metrics.json says beside the figures: the validation cases, worst first, and how far a figure may be chance."""
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import ndimage
 
 MOST, DRAWS, DRAWN = 40, 100, 50_000
@@ -27,10 +27,8 @@ def of_cases(cases: Sequence[Mapping[str, Any]], patients: Sequence[str], figure
 
 def spread(figure: Figure, patients: Sequence[str]) -> float | None:
     """Standard deviation of a figure over draws of as many patients, with replacement; None for fewer than three."""
-    members: defaultdict[str, list[int]] = defaultdict(list)
-    for number, patient in enumerate(patients):
-        members[patient].append(number)
-    groups, random = list(members.values()), np.random.default_rng(0)
+    numbers, random = pd.Series(range(len(patients))), np.random.default_rng(0)
+    groups = [group.tolist() for _, group in numbers.groupby(list(patients), sort=False)]
     if len(groups) < 3:
         return None
     found = []

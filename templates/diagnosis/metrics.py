@@ -65,8 +65,7 @@ def one_hot(labels: np.ndarray, classes: int, multi_label: bool) -> np.ndarray:
 def by_patient(chances: np.ndarray, truth: np.ndarray, patients: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Scans of one patient with the same labels as one case."""
     cases = [np.asarray(patients), *truth.T]
-    some, same = (pd.DataFrame(part).groupby(cases, sort=False).mean().to_numpy() for part in (chances, truth))
-    return some, same
+    return tuple(pd.DataFrame(part).groupby(cases, sort=False).mean().to_numpy() for part in (chances, truth))
 
 
 def both(labels: np.ndarray) -> bool:

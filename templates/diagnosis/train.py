@@ -122,8 +122,7 @@ def train(config: Any) -> int:
 
     # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
     patients = [str(row["patient"]) for row in val_set.rows]
-    best = saved.Best(CHECKPOINTS / "best")
-    watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt, len(set(patients)))
+    watch = callbacks.Watch(wanted, budget, CHECKPOINTS, attempt, len(set(patients)))
     trainer = callbacks.AveragingTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS),
@@ -181,7 +180,7 @@ def train(config: Any) -> int:
         facts=facts,
     )
     more = {
-        "best_epoch": best.said["epoch"],
+        "best_epoch": watch.best.said["epoch"],
         "attempts": attempt.number,
         "temperature": round(warmth, 3),
         "multi_label": multi_label,

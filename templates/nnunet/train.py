@@ -50,9 +50,7 @@ def train(config: Config, plan: bool = False) -> int:
     # Plan and preprocess.
     planning.set_environment(config.nnunet, CACHE)
     prepared = cases.prepare(config, rows, CACHE, device)
-    print(
-        f"nnU-Net dataset planned and preprocessed after {time.monotonic() - begin:.0f} s, see plans.json", flush=True
-    )
+    print(f"planned and preprocessed after {time.monotonic() - begin:.0f} s, see plans.json", flush=True)
     if plan:
         return 0
 

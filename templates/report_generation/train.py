@@ -119,8 +119,7 @@ def train(config: Any) -> int:
     average = saved.averaged(network)  # of the weights, over about the last tenth of the steps
 
     # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
-    best = saved.Best(CHECKPOINTS / "best")
-    watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt, every=every)
+    watch = callbacks.Watch(wanted, budget, CHECKPOINTS, attempt, every=every)
     trainer = ReportTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS),
@@ -151,9 +150,8 @@ def train(config: Any) -> int:
     if ranks.first():
         seconds = time.monotonic() - begin + attempt.seconds
         run = {"epochs": round(epochs, 2), "seconds": seconds, "device": device_name(device)}
-        deliver(
-            config, network, sets, written[writer], run, {"best_epoch": best.said["epoch"], "attempts": attempt.number}
-        )
+        more = {"best_epoch": watch.best.said["epoch"], "attempts": attempt.number}
+        deliver(config, network, sets, written[writer], run, more)
     return 0
 
 
