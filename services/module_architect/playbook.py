@@ -154,7 +154,7 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
         "preprocess.input_shape": list(shape),
         "preprocess.channels": channels_of(measured),
         "augmentation.modality": augmented_as(measured, plan.modality),
-        "views.most": views,
+        "preprocess.views": views,
         "training.metric": metric,
         "model.width": width,
         "model.hidden": hidden,
@@ -168,7 +168,7 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
         notes=f"weights are chosen by {metric}"
         + ("" if metric == plan.metric else f", which stands in for {plan.metric}"),
     )
-    return Fit(keys, {"preprocess.input_shape": "auto", "preprocess.channels": "auto", "views.most": "auto"}, module)
+    return Fit(keys, {"preprocess.input_shape": "auto", "preprocess.channels": "auto", "preprocess.views": "auto"}, module)
 
 
 TEMPLATES: dict[TaskKind, tuple[str, str, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]]] = {

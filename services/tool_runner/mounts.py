@@ -138,7 +138,8 @@ def code_mounts(home: Path, probes: bool) -> list[Mount]:
 
 IMPORTED = (
     *("shared/training", "shared/imaging", "shared/dataset", "shared/contracts"),
-    *("shared/looks.py", "shared/rouge.py", "shared/scorebins.py", "shared/store/paths.py", "shared/errors.py"),
+    *("shared/bleu.py", "shared/looks.py", "shared/rouge.py", "shared/scorebins.py"),
+    *("shared/store/paths.py", "shared/errors.py"),
 )
 """What scripts and our own programs in the sandbox may import."""
 

@@ -1,10 +1,8 @@
 """Preprocessed samples, so that they are decoded and resampled once. Local and rebuildable at any time."""
 
-import hashlib
-import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ class ArrayCache:
 
     def __init__(self, folder: Path, recipe: Any, memory_mb: int = 2048) -> None:
         self.folder = folder
-        self.recipe = json.dumps(recipe, sort_keys=True, default=str)
+        self.recipe = recipe
         self.room = memory_mb * 2**20
         self.memory: dict[str, Array] = {}
 
@@ -41,8 +39,7 @@ class ArrayCache:
     def _from_disk(self, files: Sequence[Path], make: Callable[[], Array]) -> Array:
         if not all(file.is_file() for file in files):
             return make().astype(np.float16)
-        about = json.dumps([self.recipe, sample_digest(files)], sort_keys=True, default=str)
-        path = self.folder / f"{hashlib.sha256(about.encode()).hexdigest()[:32]}.npy"
+        path = self.folder / f"{fingerprint(self.recipe, files)}.npy"
         with suppress(OSError, ValueError):
             found: Array = np.load(path, allow_pickle=False)
             return found
@@ -59,12 +56,3 @@ class ArrayCache:
 def cache_of(folder: str | None, recipe: Any, program: Path) -> ArrayCache:
     """For what `program` and the files that it imports make by `recipe`; without `folder` in memory only."""
     return ArrayCache(Path(folder or os.devnull), fingerprint(recipe, [*needed(program).files.values()]))
-
-
-def sample_digest(files: Iterable[str | Path]) -> str:
-    """SHA-256 over the content of the files in the given order; names do not count. Raises OSError."""
-    digest = hashlib.sha256()
-    for file in files:
-        with Path(file).open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()

@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
 from torch.optim.swa_utils import AveragedModel
 from transformers import Trainer, TrainerCallback, TrainingArguments
@@ -31,7 +32,6 @@ def arguments(wanted: Any, device: torch.device, folder: Path) -> TrainingArgume
         per_device_eval_batch_size=wanted.batch_size,
         gradient_accumulation_steps=wanted.accumulate,
         max_grad_norm=1.0,
-        eval_strategy="no",
         logging_strategy="epoch",
         logging_nan_inf_filter=False,  # it would hide a NaN loss
         save_strategy="no",
@@ -44,7 +44,6 @@ def arguments(wanted: Any, device: torch.device, folder: Path) -> TrainingArgume
         dataloader_pin_memory=device.type == "cuda",
         remove_unused_columns=False,
         label_names=["labels"],
-        report_to="none",
         disable_tqdm=True,
     )
     # Several GPUs are for several processes: the Trainer would else cut each batch into pieces.
@@ -59,7 +58,7 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
     def __init__(self, *, augmented: Any, average: AveragedModel, sampler: Any = None, **fields: Any) -> None:
         super().__init__(**fields)
         self.augmented, self.average, self.sampler = augmented, average, sampler
-        self.add_callback(Averaging(average, self.model))
+        self.optimizer.register_step_post_hook(lambda *_: average.update_parameters(self.model))
         self.remove_callback(PrinterCallback)
 
     def _get_train_sampler(self, *more: Any) -> Any:
@@ -83,8 +82,9 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
             self.average.load_state_dict(torch.load(kept, map_location="cpu", weights_only=True))
         return super().train(resume_from_checkpoint, **more)
 
-    def to_the_end(self, watch: "Watch", checkpoint: Path | None) -> float:
-        """Train, and measure the averaged weights: one more candidate for the watch. SIGTERM asks to stop. -> epochs"""
+    def to_the_end(self, watch: "Watch", checkpoint: Path | None) -> float | None:
+        """Train, measure the averaged weights as one more candidate for the watch, and take the best ones. -> epochs;
+        None where SIGTERM asked to stop, and a checkpoint is saved. Raises TrainingFailed where there are no best."""
         with watch.budget.listening():
             self.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         if self.average.n_averaged and not watch.budget.asked:
@@ -92,17 +92,16 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
             self.model.load_state_dict(self.average.module.state_dict())
             self.evaluate()
         ranks.wait()
+        if watch.budget.asked:
+            ranks.say("stopped as asked; the same command goes on from the checkpoint")
+            return None
+        if not watch.best.weights.exists():
+            raise TrainingFailed(
+                f"there was no evaluation in which {watch.wanted.metric} and the loss are numbers\n"
+                "give the split val cases that differ, raise training.train_seconds, or lower training.learning_rate"
+            )
+        self.model.load_state_dict(safetensors.torch.load_file(watch.best.weights))
         return float(self.state.epoch or 0)
-
-
-class Averaging(TrainerCallback):  # type: ignore[misc]
-    """Updates the average after each step."""
-
-    def __init__(self, average: AveragedModel, model: torch.nn.Module) -> None:
-        self.average, self.model = average, model
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        self.average.update_parameters(self.model)
 
 
 class Watch(TrainerCallback):  # type: ignore[misc]
@@ -111,12 +110,14 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     line of progress.jsonl for each training log and each evaluation, and a short one on stdout."""
 
     def __init__(
-        self, wanted: Any, budget: TimeBudget, best: Best, folder: Path, attempt: Attempt, patients: float = math.inf,
+        self, wanted: Any, budget: TimeBudget, folder: Path, attempt: Attempt, patients: float = math.inf,
         every: int = 1,
     ) -> None:  # fmt: skip
-        """`wanted` is the section `training`; `folder` has the checkpoints. With so many `patients` to measure on, the
-        best of many evaluations is ahead by chance: by up to two standard errors it is not preferred to the end."""
-        self.wanted, self.budget, self.best, self.folder, self.attempt = wanted, budget, best, folder, attempt
+        """`wanted` is the section `training`; `folder` has the checkpoints and the best weights. With so many
+        `patients` to measure on, the best of many evaluations is ahead by chance: by up to two standard errors it is
+        not preferred to the end."""
+        self.wanted, self.budget, self.folder, self.attempt = wanted, budget, folder, attempt
+        self.best = Best(folder / "best")
         self.patients, self.every, self.saved = patients, every, budget.elapsed()
         self.loss: float | None = None
         self.ended = False

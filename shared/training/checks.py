@@ -15,6 +15,9 @@ from shared.training.configfile import Source
 
 Row = Mapping[str, Any]
 SHOWN = 20
+NO_REPORT = ("", "nan", "none", "null", "n/a")
+"""What a table's empty cell may have become."""
+NO_TEXT = (".txt", ".json", ".xml", ".csv", ".png", ".jpg", ".nii", ".nii.gz", ".dcm")
 
 
 @dataclass(frozen=True)
@@ -66,26 +69,17 @@ def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
 def split_problems(rows: Sequence[Row], source: Source) -> list[Problem]:
     """No data, no training or validation rows, or a patient on both sides. Test rows have no place here either."""
     counts = Counter(str(row["split"]) for row in rows)
-    problems = []
+    sides = Counter(patient for patient, _ in {(str(row["patient"]), row["split"]) for row in rows})
+    wrong = {
+        "there is no row with split train": not counts["train"],
+        "there is no row with split val; give some training patients' rows the split val": not counts["val"],
+        f"{counts['test']} rows have split test; test samples are not for training": counts["test"],
+    }
+    problems = [Problem(source.index, text) for text, holds in wrong.items() if holds]
     if not source.data_folder.is_dir():
-        problems.append(Problem("data_root", f"{source.data_folder} is no folder; set data_root or M3_DATA"))
-    if not counts["train"]:
-        problems.append(Problem(source.index, "there is no row with split train"))
-    if not counts["val"]:
-        text = "there is no row with split val; give some training patients' rows the split val"
-        problems.append(Problem(source.index, text))
-    if counts["test"]:
-        text = f"{counts['test']} rows have split test; test samples are not for training"
-        problems.append(Problem(source.index, text))
-    splits: dict[str, set[str]] = {}
-    for row in rows:
-        splits.setdefault(str(row["patient"]), set()).add(row["split"])
-    problems += [
-        Problem(f"patient {patient}", "stands on both sides of the split; keep each patient on one side")
-        for patient in sorted(splits)
-        if len(splits[patient]) > 1
-    ]
-    return problems
+        problems.insert(0, Problem("data_root", f"{source.data_folder} is no folder; set data_root or M3_DATA"))
+    text = "stands on both sides of the split; keep each patient on one side"
+    return problems + [Problem(f"patient {one}", text) for one in sorted(sides) if sides[one] > 1]
 
 
 def label_problems(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
@@ -121,6 +115,24 @@ def label_problems(rows: Sequence[Row], names: Sequence[str]) -> list[Problem]:
         else:
             told = [f"holds the class {min(counts)!r} only; nothing can be told apart"] if len(counts) == 1 else []
         problems += [Problem(f"split {split}", text) for text in told]
+    return problems
+
+
+def report_problems(rows: Sequence[Row]) -> list[Problem]:
+    """Samples without a report, file names in the place of one, and reports that are all the same."""
+    problems = []
+    for row in rows:
+        text, sample = str(row["target"] or "").strip(), str(row["sample_id"])
+        if text.lower() in NO_REPORT:
+            problems.append(Problem(sample, f"has no report (target is {row['target']!r})"))
+        elif not any(letter.isalnum() for letter in text):
+            problems.append(Problem(sample, f"has a report without a word: {text[:40]!r}"))
+        elif text.lower().endswith(NO_TEXT) and len(text.split()) == 1:
+            wrong = f"has the file {text} as report; target must be the text itself"
+            problems.append(Problem(sample, wrong))
+    texts = {str(row["target"]).strip() for row in rows if row["split"] == "train"}
+    if len(texts) == 1 and not problems:
+        problems.append(Problem("split train", "every report is the same; nothing can be told from the images"))
     return problems
 
 

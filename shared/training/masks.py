@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from shared.imaging.case import load_image
 from shared.imaging.masks import on_image, read_label_map
@@ -90,17 +91,11 @@ def shorten(values: Sequence[int]) -> str:
 
 def to_classes(mask: np.ndarray, values: Mapping[str, int]) -> tuple[np.ndarray, list[int]]:
     """Class numbers in place of the dataset's values, and the values that stand for nothing."""
-    low, high = int(mask.min()), int(mask.max())
-    if high - low > 2**20:
-        return mask, [int(value) for value in np.unique(mask) if value and int(value) not in values.values()]
-    shifted = mask.astype(np.int64) - low
-    present = np.flatnonzero(np.bincount(shifted.ravel(), minlength=high - low + 1)) + low
-    table = np.zeros(high - low + 1, np.uint8 if len(values) < 256 else np.uint16)
-    for number, value in enumerate(values.values(), 1):
-        if low <= value <= high:
-            table[value - low] = number
-    known = {0, *values.values()}
-    return table[shifted], [int(value) for value in present if int(value) not in known]
+    codes, present = pd.factorize(mask.ravel())
+    numbers = {value: number for number, value in enumerate(values.values(), 1)}
+    table = np.array([numbers.get(value, 0) for value in present.tolist()])
+    kind = np.uint8 if len(values) < 256 else np.uint16
+    return table.astype(kind)[codes].reshape(mask.shape), sorted({*present.tolist()} - {0, *numbers})
 
 
 def missing(counts: Counts, values: Mapping[str, int], every: bool) -> list[checks.Problem]:

@@ -5,7 +5,6 @@ bundle), `environment.txt`, `MODEL_CARD.md`, `SHA256SUMS`.
 """
 
 import hashlib
-import json
 import platform
 import re
 import shutil
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.training.imports import as_exported, needed
-from shared.training.progress import tell_progress, write_json, write_text
+from shared.training.progress import read_json, tell_progress, write_json, write_text
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,7 @@ def write_package(
     found = needed(predict)
     texts = {name: as_exported(path.read_text(encoding="utf-8")) for name, path in found.files.items()}
     texts |= {path.name: path.read_text(encoding="utf-8") for path in files}
-    told = Path("label_map.json")
-    channels = json.loads(told.read_text(encoding="utf-8")).get("channels", []) if told.is_file() else []
+    channels = read_json(Path("label_map.json")).get("channels", [])
     if channels and not facts.channel_names:
         facts = replace(facts, channel_names=channels)
     values: dict[str, Any] = {"values": dict(facts.label_values)} if facts.label_values else {}

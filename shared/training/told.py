@@ -1,10 +1,10 @@
 """What metrics.json says beside the figures: the validation cases, worst first, and how far a figure may be chance."""
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import ndimage
 
 MOST, DRAWS, DRAWN = 40, 100, 50_000
@@ -27,10 +27,8 @@ def of_cases(cases: Sequence[Mapping[str, Any]], patients: Sequence[str], figure
 
 def spread(figure: Figure, patients: Sequence[str]) -> float | None:
     """Standard deviation of a figure over draws of as many patients, with replacement; None for fewer than three."""
-    members: defaultdict[str, list[int]] = defaultdict(list)
-    for number, patient in enumerate(patients):
-        members[patient].append(number)
-    groups, random = list(members.values()), np.random.default_rng(0)
+    numbers, random = pd.Series(range(len(patients))), np.random.default_rng(0)
+    groups = [group.tolist() for _, group in numbers.groupby(list(patients), sort=False)]
     if len(groups) < 3:
         return None
     found = []
@@ -57,10 +55,3 @@ def false_parts(found: np.ndarray, truth: np.ndarray, voxel_mm3: float, scores: 
     largest = int(sizes.argmax())
     told: dict[str, Any] = {"false_parts": int((sizes > 0).sum()), "false_mm3": float(sizes[largest] * voxel_mm3)}
     return told if scores is None else told | {"false_score": float(np.asarray(scores)[parts == largest].max())}
-
-
-def confusion(truth: Sequence[int], answers: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
-    """`counts` of cases: rows are what is true, columns what was said, both in the order of `names`."""
-    counts = np.zeros((len(names), len(names)), int)
-    np.add.at(counts, (np.asarray(truth, int), np.asarray(answers, int)), 1)
-    return {"confusion": {"names": list(names), "counts": counts.tolist()}}

@@ -7,15 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 import sections
-from sections import Augmentation
+from sections import Augmentation, Preprocess
 
 from shared.training import configfile
 from shared.training.configfile import Section, Source, load_config
-
-
-class Preprocess(sections.Preprocess):
-    views: int | Literal["auto"] = "auto"
-    """Images of one case that are seen beside each other, each on its own grid; auto: what 95 % of the cases have."""
 
 
 class Model(sections.Backbone):

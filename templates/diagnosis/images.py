@@ -1,4 +1,4 @@
-"""Files -> the tensor of one image that the network sees. Training and the delivered package run this same file.
+"""Files -> the tensor of a case that the network sees. Training and the delivered package run this same file.
 
 Axis order everywhere: channels, then (D, H, W) of a volume or (H, W) of a picture. A volume is turned to the nearest
 RAS+ orientation and transposed, so D runs inferior to superior, H posterior to anterior, W left to right.
@@ -9,28 +9,69 @@ Every reason not to use an input is a `BadImage`; nothing is repaired by guessin
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import augment
 import numpy as np
 import torch
 
+from shared.imaging import volume
 from shared.imaging.inputs import views_of
 from shared.imaging.resample import resized
 from shared.imaging.units import looks_like_hu
-from shared.imaging.volume import BadImage, Image, as_picture, channels_first, fitted, read, size_dhw, stack
+from shared.imaging.volume import BadImage, Image, as_picture, channels_first, fitted, size_dhw
 
 Row = Mapping[str, Any]
-LOOKED_AT = 24
-"""Training images from which `auto` is settled."""
+LOOKED_AT, COUNTED = 24, 200
+"""Training cases from which `auto` is settled, and from which that of views is."""
+MOST_VIEWS = 4
+"""Of a case that `auto` looks at."""
 
 
 def rows_of(config: Any) -> list[Row]:
     # Not splitlines(): it also breaks at characters that are legal inside a JSON string.
     lines = Path(config.index).read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines if line.strip()]
+
+
+class Cases(torch.utils.data.Dataset):
+    """The rows of a split, and their images; data.py adds what is to be learned of them."""
+
+    def __init__(self, config: Any, rows: Sequence[Row], cache: Any = None) -> None:
+        """`cache.get(sample, files, make)` gives what `make()` does, faster (shared.training.cache)."""
+        self.rows, self.cache = list(rows), cache
+        self.root, self.how = config.data_folder, config.preprocess
+        self.augment = augment.Augment(config.augmentation, whole(config.preprocess))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def image(self, row: Row) -> np.ndarray:
+        """Raises BadImage."""
+        files = [self.root / file for file in row["files"]]
+        if self.cache is None:
+            return read(files, self.how)
+        return self.cache.get(str(row["sample_id"]), files, lambda: read(files, self.how))
+
+    def augmented(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        return {**batch, "image": self.augment(batch["image"])}
+
+
+def read(files: Sequence[Path], how: Any) -> np.ndarray:
+    """A case as the network sees it: float32 (views * C, D, H, W) or (views * C, H, W). Raises BadImage.
+
+    In 2D each picture is a view, in 3D each volume and series; pictures are slices there. The first `how.views` are
+    taken, and one that the case has not is zeros. Where the network sees several channels that are no colours, as many
+    images of one channel are one view.
+    """
+    groups = views_of(files, len(how.input_shape))
+    if are_channels(len(groups), how) and load_image(groups[0], how).array.shape[-1] == 1:
+        groups = [list(files)]
+    found = [preprocess(load_image(group, how), how) for group in groups[: how.views]]
+    return np.concatenate([*found, *[np.zeros_like(found[0])] * (how.views - len(found))])
 
 
 def whole(how: Any) -> tuple[int, ...]:
@@ -55,14 +96,12 @@ def load_image(files: Sequence[Path], how: Any) -> Image:
     network has channels (volumes, series, or pictures in 2D) are one each, on one grid. A fourth axis holds channels.
     """
     if len(files) > 1 and "auto" not in (how.input_shape, how.channels):
-        dimensions = len(how.input_shape)
-        groups = views_of(files, dimensions)
+        groups = views_of(files, len(how.input_shape))
         if are_channels(len(groups), how):
-            return stack([read(group, uneven="accept") for group in groups], [group[0].name for group in groups])
-        if dimensions == 2 and len(groups) > 1:
-            raise BadImage(f"{files[0].name} and {len(groups) - 1} more: one picture is expected")
+            images = [volume.read(group, uneven="accept") for group in groups]
+            return volume.stack(images, [group[0].name for group in groups])
     # A gap in a series is no reason not to look at it: there is no mask that would not fit.
-    return read(files, axis4="channels", uneven="accept")
+    return volume.read(files, axis4="channels", uneven="accept")
 
 
 def preprocess(image: Image, how: Any) -> np.ndarray:
@@ -131,11 +170,35 @@ def told(how: Any) -> str:
     )
 
 
-def glimpses(rows: Sequence[Row], load: Callable[[Row], Image]) -> Iterator[Image]:
-    """Images of evenly drawn rows, as they are in their files. Damaged ones are passed over here."""
+def resolve(config: Any, rows: Sequence[Row], sided: bool, slices: bool) -> Any:
+    """`preprocess` and `augmentation` without `auto`, as training rows and their images say. `sided`: left and right
+    mean something else; `slices`: several pictures of a case are one volume as long as no `input_shape` says what they
+    are. Raises BadImage where there are no images."""
+    how = settle(config.preprocess, glimpses(config, rows, 3 if slices else 2))
+    if how.views == "auto":
+        how = how.model_copy(update={"views": usual_views(config, rows, how)})
+    update = {"preprocess": how, "augmentation": augment.settle(config.augmentation, how, sided)}
+    return config.model_copy(update=update)
+
+
+def usual_views(config: Any, rows: Sequence[Row], how: Any) -> int:
+    """What 95 % of the cases have at most; images that are the channels of one do not count as views."""
+    root, drawn = config.data_folder, rows[:: math.ceil(len(rows) / COUNTED)]
+    counts = [len(views_of([root / file for file in row["files"]], len(how.input_shape))) for row in drawn]
+    most = math.ceil(float(np.percentile(counts, 95)))
+    return 1 if are_channels(most, how) else min(MOST_VIEWS, most)
+
+
+def glimpses(config: Any, rows: Sequence[Row], unknown: int) -> Iterator[Image]:
+    """First views of evenly drawn rows, as they are in their files, by so many dimensions where they are `unknown`.
+    Damaged ones are passed over here."""
+    how = config.preprocess
     for place in np.linspace(0, len(rows) - 1, min(LOOKED_AT, len(rows))).round().astype(int):
+        files = [config.data_folder / file for file in rows[place]["files"]]
         with suppress(BadImage, OSError):
-            yield load(rows[place])
+            groups = views_of(files, unknown if how.input_shape == "auto" else len(how.input_shape))
+            channels = how.channels != "auto" and are_channels(len(groups), how)
+            yield load_image(files if channels else groups[0], how)
 
 
 def settle(how: Any, images: Iterable[Image]) -> Any:

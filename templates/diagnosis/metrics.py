@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, softmax
-from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, recall_score, roc_auc_score
 
 from shared.training import told
 from shared.training.dice import mean
@@ -27,17 +28,17 @@ def scores(
     cases = by_patient(chances, truth, patients or [str(number) for number in range(len(truth))])
     found = {"auc_macro": mean(aucs(chances, truth)), "auc_macro_by_patient": mean(aucs(*cases))}
     if multi_label:
-        picked = (chances >= 0.5).astype(int)
-        balanced = [balanced_accuracy_score(*pair) for pair in zip(truth.T, picked.T, strict=True) if both(pair[0])]
+        said = (chances >= 0.5).astype(int)
+        sides = [pair for pair in zip(truth.T, said.T, strict=True) if both(pair[0])]
+        balanced = mean([recall_score(*pair, average="macro") for pair in sides])
     else:
-        picked = one_hot(chances.argmax(1), chances.shape[1], False)
-        balanced = [hit[true == 1].mean() for true, hit in zip(truth.T, picked.T, strict=True) if true.any()]
-    # Of one label, a class that is neither there nor found does not count; of several it counts as missed.
-    classes = [k for k in range(truth.shape[1]) if multi_label or truth[:, k].any() or picked[:, k].any()]
+        truth, said = labels.astype(int), chances.argmax(1)
+        balanced = float(recall_score(truth, said, labels=np.unique(truth), average="macro"))
     return found | {
-        "balanced_accuracy": mean(balanced),
-        "accuracy": float((picked == truth).all(1).mean()),
-        "f1_macro": float(f1_score(truth[:, classes], picked[:, classes], average="macro", zero_division=0)),
+        "balanced_accuracy": balanced,
+        "accuracy": float(accuracy_score(truth, said)),
+        # Of one label, a class that is neither there nor found does not count; of several it counts as missed.
+        "f1_macro": float(f1_score(truth, said, average="macro", zero_division=0)),
     }
 
 
@@ -63,13 +64,8 @@ def one_hot(labels: np.ndarray, classes: int, multi_label: bool) -> np.ndarray:
 
 def by_patient(chances: np.ndarray, truth: np.ndarray, patients: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Scans of one patient with the same labels as one case."""
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for number, (patient, labels) in enumerate(zip(patients, truth, strict=True)):
-        groups.setdefault((patient, *map(str, labels)), []).append(number)
-    return (
-        np.stack([chances[numbers].mean(0) for numbers in groups.values()]),
-        np.stack([truth[numbers[0]] for numbers in groups.values()]),
-    )
+    cases = [np.asarray(patients), *truth.T]
+    return tuple(pd.DataFrame(part).groupby(cases, sort=False).mean().to_numpy() for part in (chances, truth))
 
 
 def both(labels: np.ndarray) -> bool:
@@ -84,14 +80,9 @@ def aucs(chances: np.ndarray, truth: np.ndarray) -> list[float | None]:
     ]
 
 
-def auc_by_class(logits: np.ndarray, labels: np.ndarray, multi_label: bool) -> list[float | None]:
-    chances = probabilities(logits, multi_label)
-    return aucs(chances, one_hot(labels, chances.shape[1], multi_label))
-
-
 def told_of_cases(found: Any, cases: Any, multi_label: bool, metric: str) -> dict[str, Any]:
-    """What metrics.json says of the cases of a set, in the order of the predictions `found`: a case is as good as the
-    probability of what is true of it, of several labels the lowest."""
+    """What metrics.json says of the classes and cases of a set, in the order of the predictions `found`: a case is as
+    good as the probability of what is true of it, of several labels the lowest."""
     chances, names = probabilities(found.predictions, multi_label), cases.label_names
     truth = one_hot(found.label_ids, len(names), multi_label)
     picked = (chances >= 0.5) if multi_label else one_hot(chances.argmax(1), len(names), False)
@@ -110,8 +101,11 @@ def told_of_cases(found: Any, cases: Any, multi_label: bool, metric: str) -> dic
         some = list(numbers)
         return scores(found.predictions[some], found.label_ids[some], multi_label, drawn)[metric]
 
-    matrix = {} if multi_label else told.confusion(truth.argmax(1), chances.argmax(1), names)
-    return told.of_cases(told_cases, patients, figure) | matrix
+    more: dict[str, Any] = {"auc_by_class": dict(zip(names, aucs(chances, truth), strict=True))}
+    if not multi_label:  # rows are what is true, columns what was said
+        counts = confusion_matrix(truth.argmax(1), picked.argmax(1), labels=range(len(names)))
+        more["confusion"] = {"names": names, "counts": counts.tolist()}
+    return told.of_cases(told_cases, patients, figure) | more
 
 
 def class_weights(targets: np.ndarray, multi_label: bool) -> list[float]:

@@ -53,10 +53,9 @@ def patches(wanted: Any, shape: Sequence[int]) -> list[int]:
 
 def map_of(encoder: nn.Module, shape: Sequence[int], inputs: int = 1) -> tuple[int, int]:
     """Channels and positions of the feature map for images of (inputs, *shape)."""
-    training = encoder.training
     with torch.no_grad():
         found = encoder.eval()(torch.zeros(1, inputs, *shape))
-    encoder.train(training)
+    encoder.train()
     return int(found.shape[1]), math.prod(found.shape[2:])
 
 

@@ -33,12 +33,11 @@ class Classifier:
 
     def read(self, path: Path) -> Any:
         """A tensor, as in training: float32 (views * C, D, H, W) or (views * C, H, W)."""
-        import data
         import images
 
         from shared.imaging.inputs import input_files
 
-        return images.as_tensor(data.read(input_files(path), self.how))
+        return images.as_tensor(images.read(input_files(path), self.how))
 
     def answer(self, items: list[Any]) -> list[dict[str, Any]]:
         import torch

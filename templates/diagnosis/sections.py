@@ -22,6 +22,9 @@ class Preprocess(Section):
     both for each channel by itself but for colour. window: `window` becomes -1 to 1."""
     window: tuple[float, float] | None = None
     """[low, high] in the image's own units, HU for CT."""
+    views: int | Literal["auto"] = "auto"
+    """Images of one case that are seen beside each other, each on its own grid; further ones are left out. auto: what
+    95 % of the cases have, at most four."""
 
 
 class Backbone(Section):

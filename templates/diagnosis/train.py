@@ -23,10 +23,8 @@ import data
 import images
 import model
 import pretrained
-import safetensors.torch
-import smoke
 import torch
-from metrics import auc_by_class, class_weights, scores, temperature, told_of_cases
+from metrics import class_weights, one_hot, scores, temperature, told_of_cases
 from transformers import set_seed
 
 from shared.training import callbacks, checkpoints, checks, program, ranks, saved
@@ -40,10 +38,18 @@ from shared.training.tiers import climb
 
 HERE = Path(__file__).resolve().parent
 CHECKPOINTS = Path("checkpoints")
+SMOKE = {"model": {"width": 8}, "training": {"epochs": 2, "train_seconds": 60, "save_seconds": 0}}
 
 
 def main() -> int:
-    return program.main(__doc__, settings.load, train, smoke.MODES, smoke.settings, smoke.row)
+    modes = ("3d", "2d", "3d-multi", "2d-multi")
+    return program.main(__doc__, settings.load, train, modes, lambda _: SMOKE, smoke_row)
+
+
+def smoke_row(number: int, mode: str) -> dict[str, Any]:
+    """What the index says of a case of the try-out; of several labels one case in three has none."""
+    label = ("plain", "block")[number % 2]
+    return {"label": [label] * (number % 3 > 0) if mode.endswith("multi") else label}
 
 
 def train(config: Any) -> int:
@@ -65,26 +71,24 @@ def train(config: Any) -> int:
     train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
     sets = {"train": train_set, "val": val_set}
     ranks.by_first(lambda: checks.refuse(checks.read_all(rows, lambda row: sets[row["split"]].image(row))))
-    augment = train_set.augment
-
-    def augmented(batch: Any) -> Any:
-        return {**batch, "image": augment(batch["image"])}
+    augmented = train_set.augmented
 
     # Network and loss. A rare class is drawn more often, or weighs more in the loss; not both.
     set_seed(config.training.seed)
-    multi_label, one_hot = bool(config.multi_label), data.one_hot(train_set)
+    multi_label, classes = bool(config.multi_label), len(train_set.label_names)
+    hot = one_hot(torch.stack(train_set.targets).numpy(), classes, multi_label)
     balanced = config.training.sampling == "balanced"
     weighted = config.loss.class_weights == "balanced" and not balanced
     weights_file = pretrained.file_of(config.model.weights) if config.model.weights else None
     try:
-        loss_weights = class_weights(one_hot.numpy(), multi_label) if weighted else None
-        network = model.build(config, len(train_set.label_names), loss_weights)
+        loss_weights = class_weights(hot, multi_label) if weighted else None
+        network = model.build(config, classes, loss_weights)
         if weights_file:
             ranks.say(pretrained.load_into(getattr(network, "encoder", network), weights_file))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     network.to(device)
-    ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {augment}")
+    ranks.say(f"{len(train_set)} train, {len(val_set)} val cases, {described(network)}, augmented: {train_set.augment}")
 
     # What an earlier attempt at the same training left: the same in configuration, data and code.
     inputs = [Path(config.index), Path(config.label_map), *([weights_file] if weights_file else [])]
@@ -118,8 +122,7 @@ def train(config: Any) -> int:
 
     # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
     patients = [str(row["patient"]) for row in val_set.rows]
-    best = saved.Best(CHECKPOINTS / "best")
-    watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt, len(set(patients)))
+    watch = callbacks.Watch(wanted, budget, CHECKPOINTS, attempt, len(set(patients)))
     trainer = callbacks.AveragingTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS),
@@ -130,25 +133,16 @@ def train(config: Any) -> int:
         callbacks=[watch],
         augmented=augmented,
         average=average,
-        sampler=data.Balanced(one_hot, wanted.seed) if balanced else None,
+        sampler=data.Balanced(torch.from_numpy(hot), wanted.seed) if balanced else None,
     )
-    epochs = trainer.to_the_end(watch, checkpoint)
-    if budget.asked:
-        ranks.say("stopped as asked; the same command goes on from the checkpoint")
+    if (epochs := trainer.to_the_end(watch, checkpoint)) is None:
         return 128 + signal.SIGTERM
-    if not best.weights.exists():
-        raise checks.TrainingFailed(
-            f"{wanted.metric} was never defined on the validation part\n"
-            "give the split val samples of at least two classes, or choose training.metric accuracy"
-        )
-    network.load_state_dict(safetensors.torch.load_file(best.weights))
 
     # Evaluation of what is delivered, then the package, then metrics.json, which says that all is done.
     predicted = trainer.predict(val_set)
     if not ranks.first():
         return 0
     logits, labels = predicted.predictions, predicted.label_ids
-    by_class = auc_by_class(logits, labels, multi_label)
     warmth = temperature(logits, labels, multi_label)
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
     for row in rows:
@@ -169,7 +163,7 @@ def train(config: Any) -> int:
         metrics=scores(logits, labels, multi_label, patients),
         model=described(network),
         loss=described(getattr(network, "loss", None)),
-        augmentation=repr(augment),
+        augmentation=described(train_set.augment),
         weights=pretrained.told(weights_file) if weights_file else "",
         parameters=sum(weight.numel() for weight in network.parameters()),
         epochs=round(epochs, 2),
@@ -186,10 +180,9 @@ def train(config: Any) -> int:
         facts=facts,
     )
     more = {
-        "best_epoch": best.said["epoch"],
+        "best_epoch": watch.best.said["epoch"],
         "attempts": attempt.number,
         "temperature": round(warmth, 3),
-        "auc_by_class": dict(zip(train_set.label_names, by_class, strict=True)),
         "multi_label": multi_label,
         **told_of_cases(predicted, val_set, multi_label, wanted.metric),
     }

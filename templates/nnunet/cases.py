@@ -7,6 +7,7 @@ and edited: an edited one is kept and followed.
 
 import hashlib
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,7 +115,7 @@ class Written:
 
 def convert(
     config: Config, rows: Sequence[Row], values: Mapping[str, int], data: Path, cache: Path
-) -> dict[str, dict[str, int]]:
+) -> dict[str, Counter[str]]:
     """Write the raw dataset; the faults of all samples are collected. -> split -> structure -> samples with it."""
     how: Nnunet = config.nnunet
     raw = cache / "raw" / DATASET
@@ -127,11 +128,9 @@ def convert(
 
     refuse(read_all(rows, write))
     good = [written[str(row["sample_id"])] for row in rows]
-    counts: dict[str, dict[str, int]] = {"train": {}, "val": {}}
+    counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
     for row, found in zip(rows, good, strict=True):
-        for number, name in enumerate(values, 1):
-            if number in found.present:
-                counts[row["split"]][name] = counts[row["split"]].get(name, 0) + 1
+        counts[row["split"]].update(name for number, name in enumerate(values, 1) if number in found.present)
     refuse(kind_problems(rows, good) + masks.missing(counts, values, config.every_structure))
     ct = how.modality == "ct" or (how.modality == "auto" and 2 * sum(found.hu for found in good) > len(good))
     ending = ".png" if good[0].picture else ".nii.gz"

@@ -7,7 +7,6 @@ goes on from the newest intact checkpoint. Exit codes stand in README.md.
 """
 
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -49,17 +48,9 @@ def train(config: Config, plan: bool = False) -> int:
     rows, device = masks.check_rows(config), "cuda" if torch.cuda.is_available() else "cpu"
 
     # Plan and preprocess.
-    made = not CACHE.parent.exists()
     planning.set_environment(config.nnunet, CACHE)
-    try:
-        prepared = cases.prepare(config, rows, CACHE, device)
-    except checks.DataProblems:
-        if made:
-            shutil.rmtree(CACHE.parent, ignore_errors=True)
-        raise
-    print(
-        f"nnU-Net dataset planned and preprocessed after {time.monotonic() - begin:.0f} s, see plans.json", flush=True
-    )
+    prepared = cases.prepare(config, rows, CACHE, device)
+    print(f"planned and preprocessed after {time.monotonic() - begin:.0f} s, see plans.json", flush=True)
     if plan:
         return 0
 

@@ -14,12 +14,6 @@ from shared.training import configfile
 from shared.training.configfile import Section, Source, load_config
 
 
-class Views(Section):
-    most: int | Literal["auto"] = "auto"
-    """Views of a case that are looked at, in their order; further ones are left out. auto: what 95 % of the cases
-    have, at most four."""
-
-
 class Text(Section):
     writer: Literal["either", "decoder", "sentences"] = "either"
     """What writes: the decoder, word by word, or the sentences that at least three patients of the training part share,
@@ -80,7 +74,6 @@ class Config(Source):
     cache: str | None = "cache"
     """Folder of preprocessed samples; null keeps them in memory only."""
     preprocess: Preprocess = Preprocess()
-    views: Views = Views()
     text: Text = Text()
     model: Model = Model()
     loss: Loss = Loss()

@@ -1,16 +1,14 @@
-"""Rows of the index -> what the network is fed. predict.py reads its inputs by this same file.
+"""Rows of the index -> what the network is fed. images.py has the views of a case, here is its report.
 
-train.py, predict.py and the checks call `resolve`, `build` and `read`; the rest is free to change. A row is a line of
-train_index.jsonl: sample_id, patient, split, files (the views of a case), and target, the report's text.
+train.py and the checks call `resolve` and `build`; the rest is free to change. A row is a line of train_index.jsonl:
+sample_id, patient, split, files (the views of a case), and target, the report's text.
 """
 
 import math
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import augment
 import images
 import numpy as np
 import torch
@@ -19,52 +17,20 @@ from telling import Telling
 from telling import learn as learn_telling
 from words import Words, learn
 
-from shared.imaging.inputs import views_of
 
-MOST_VIEWS = 4
-"""Of a case that `auto` looks at."""
-
-
-def read(files: Sequence[Path], how: Any, most: int) -> np.ndarray:
-    """One case as the network sees it: float32 (most * C, D, H, W) or (most * C, H, W). Raises BadImage.
-
-    `how` is the settled section `preprocess`; of the views, the first `most` are taken, and one that the case has not
-    is zeros. Each picture in 2D is a view, in 3D each volume and series; pictures are slices there. Where the network
-    sees several channels that are no colours, as many images of one channel are one view.
-    """
-    groups = views_of(files, len(how.input_shape))
-    if images.are_channels(len(groups), how) and images.load_image(groups[0], how).array.shape[-1] == 1:
-        groups = [list(files)]
-    found = [images.preprocess(images.load_image(group, how), how) for group in groups[:most]]
-    return np.concatenate([*found, *[np.zeros_like(found[0])] * (most - len(found))])
-
-
-class Cases(torch.utils.data.Dataset):
+class Cases(images.Cases):
     """One split. Items are {"image": float32 (views * C, ...), "labels": int64 (max_tokens,), -100 past the end,
     "facts": float32 (F,), which telling words and sentences the report has}."""
 
     def __init__(self, config: Any, rows: Sequence[Row], words: Words, telling: Telling, cache: Any = None) -> None:
-        """`cache.get(sample, files, make)` gives what `make()` does, faster (shared.training.cache)."""
-        self.rows = list(rows)
-        self.augment = augment.Augment(config.augmentation, images.whole(config.preprocess))
+        super().__init__(config, rows, cache)
         self.words, self.vocabulary, self.telling = words, len(words), telling
         self.targets = [torch.tensor(words.labels(row["target"], config.text.max_tokens)) for row in rows]
         self.facts = [torch.from_numpy(telling.facts(row["target"], words)) for row in rows]
-        self.root, self.how, self.most, self.cache = config.data_folder, config.preprocess, config.views.most, cache
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
         image = images.as_tensor(self.image(self.rows[number]))
         return {"image": image, "labels": self.targets[number], "facts": self.facts[number]}
-
-    def image(self, row: Row) -> np.ndarray:
-        """Raises BadImage."""
-        files = [self.root / file for file in row["files"]]
-        if self.cache is None:
-            return read(files, self.how, self.most)
-        return self.cache.get(str(row["sample_id"]), files, lambda: read(files, self.how, self.most))
 
 
 def build(config: Any, split: str, cache: Any = None) -> Cases:
@@ -77,26 +43,17 @@ def build(config: Any, split: str, cache: Any = None) -> Cases:
 
 
 def resolve(config: Any) -> Any:
-    """Replace every `auto` by what training rows and up to 24 of their images show. A second call changes nothing."""
+    """Replace every `auto` by what training rows and their images show. A second call changes nothing."""
     rows = rows_of(config)
     training = [row for row in rows if row["split"] == "train"]
-    views = config.views
-    if views.most == "auto":
-        usual = math.ceil(float(np.percentile([len(row["files"]) for row in training], 95)))
-        views = views.model_copy(update={"most": min(MOST_VIEWS, usual)})
-    wanted, folder = config.preprocess, config.data_folder
-    first_views = images.glimpses(training, lambda row: images.load_image([folder / row["files"][0]], wanted))
-    how = images.settle(wanted, first_views)
     sided = any(re.search(r"\b(left|right)", str(row["target"]), re.IGNORECASE) for row in training)
-    augmented = augment.settle(config.augmentation, how, sided)
     length = config.text.max_tokens
     if length == "auto":
         words = make_words(config, rows)
         length = math.ceil(float(np.percentile([len(words.encode(row["target"])) + 1 for row in training], 95)))
     # A report that ends with its length is asked for past it once more.
     text = config.text.model_copy(update={"max_tokens": max(2, min(length, config.model.positions - 1))})
-    update = {"preprocess": how, "views": views, "augmentation": augmented, "text": text}
-    return config.model_copy(update=update)
+    return images.resolve(config, training, sided, slices=False).model_copy(update={"text": text})
 
 
 def make_words(config: Any, rows: Sequence[Row]) -> Words:

@@ -43,7 +43,7 @@ def deliver(
     references = [plain(row["target"]) for row in judged.rows]
     owed = image_dependence(references, answers, [str(row["patient"]) for row in judged.rows])
     unused = (UNUSED,) if (owed["image_dependence_p"] or 0.0) > DEPENDS else ()
-    how, views = config.preprocess, config.views.most
+    how, views = config.preprocess, config.preprocess.views
     deep = len(how.input_shape) == 3
     one = "a scan (NIfTI, DICOM, NRRD, ...)" if deep else "an image (PNG, JPG, DICOM, ...)"
     facts = PackageFacts(
@@ -74,7 +74,7 @@ def deliver(
         ),
         **run,
     )
-    kept = config.model_dump(mode="json", include={"preprocess", "views", "text", "model", "loss"})
+    kept = config.model_dump(mode="json", include={"preprocess", "text", "model", "loss"})
     kept["model"]["weights"] = None
     tokenizer, telling = Path("checkpoints/tokenizer.json"), Path("checkpoints/telling.json")
     write_text(tokenizer, data.words.text)

@@ -1,12 +1,12 @@
 """Text metrics of the validation part, 0 to 1, and how much of them is owed to the images."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
+from shared.bleu import bleu, bleu_counts
 from shared.rouge import rouge_l
 
 SHUFFLES = 99
@@ -19,31 +19,12 @@ def tokens(text: str) -> list[str]:
 
 def scores(references: Sequence[str], answers: Sequence[str]) -> dict[str, float]:
     """`bleu_1` to `bleu_4` of the corpus, `rouge_l` as the mean over reports."""
-    pairs = [(tokens(reference), tokens(answer)) for reference, answer in zip(references, answers, strict=True)]
+    pairs = [(tuple(tokens(answer)), tuple(tokens(want))) for want, answer in zip(references, answers, strict=True)]
+    counts = np.sum([bleu_counts(*pair) for pair in pairs], axis=0)
     return {
-        "rouge_l": float(np.mean([rouge_l(have, want) for want, have in pairs])),
-        **{f"bleu_{most}": bleu(pairs, most) for most in range(1, 5)},
+        "rouge_l": float(np.mean([rouge_l(*pair) for pair in pairs])),
+        **{f"bleu_{most}": float(bleu(counts, most)) for most in range(1, 5)},
     }
-
-
-def bleu(pairs: Sequence[tuple[list[str], list[str]]], most: int) -> float:
-    """Corpus BLEU of up to `most` words in a row (Papineni 2002), not smoothed. `pairs`: reference, answer."""
-    wanted, given = sum(len(want) for want, _ in pairs), sum(len(have) for _, have in pairs)
-    logs = []
-    for size in range(1, most + 1):
-        same = total = 0
-        for want, have in pairs:
-            known, found = ngrams(want, size), ngrams(have, size)
-            same += sum((known & found).values())
-            total += sum(found.values())
-        if not same:
-            return 0.0
-        logs.append(np.log(same / total))
-    return float(min(1.0, np.exp(1 - wanted / given)) * np.exp(np.mean(logs)))
-
-
-def ngrams(words: list[str], size: int) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(words[at : at + size]) for at in range(len(words) - size + 1))
 
 
 def image_dependence(
@@ -56,7 +37,7 @@ def image_dependence(
     None with fewer than two patients. Nothing is generated again: a text follows from its images alone.
     """
     if len(set(patients)) < 2:
-        return {"rouge_l_shuffled": None, "image_dependence": None, "image_dependence_p": None}
+        return dict.fromkeys(("rouge_l_shuffled", "image_dependence", "image_dependence_p"))
     words = cache(tokens)
 
     @cache  # many cases often share one text, so that there are far fewer pairs than cases squared

@@ -150,4 +150,4 @@ def make_decoder(wanted: Any, vocabulary: int) -> Any:
 
 def build(config: Any, vocabulary: int, facts: int = 0) -> ReportModel:
     """The untrained network, by the settled configuration, for so many facts (telling.py)."""
-    return ReportModel(config.model, config.loss, whole(config.preprocess), config.views.most, vocabulary, facts)
+    return ReportModel(config.model, config.loss, whole(config.preprocess), config.preprocess.views, vocabulary, facts)

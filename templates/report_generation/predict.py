@@ -14,8 +14,6 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # `python -I` leaves the script's own folder out
 # Nothing here may look for a network.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# Threads that wait do not spin: a report is many small steps, and on a machine shared with others spinning costs most.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from shared.training.exported import package_cli  # noqa: E402
 
@@ -31,7 +29,7 @@ class Reporter:
 
         config = asked.settings
         self.head = {"task": config.task}
-        self.device, self.how, self.most = asked.device, config.preprocess, config.views.most
+        self.device, self.how = asked.device, config.preprocess
         self.length, self.writer = config.text.max_tokens, config.text.writer
         self.words = words.load(asked.package / "tokenizer.json")
         self.telling = telling.load(asked.package / "telling.json")
@@ -41,12 +39,11 @@ class Reporter:
 
     def read(self, path: Path) -> Any:
         """A tensor, as in training: float32 (views * C, D, H, W) or (views * C, H, W)."""
-        import data
         import images
 
         from shared.imaging.inputs import input_files
 
-        return images.as_tensor(data.read(input_files(path), self.how, self.most))
+        return images.as_tensor(images.read(input_files(path), self.how))
 
     def answer(self, items: list[Any]) -> list[dict[str, Any]]:
         import telling

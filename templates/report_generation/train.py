@@ -22,12 +22,9 @@ import data
 import model
 import numpy as np
 import pretrained
-import safetensors.torch
-import smoke
 import torch
 from deliver import deliver
 from metrics import scores
-from refusals import report_problems
 from transformers import set_seed
 from words import plain
 from writing import costs, write_all, writers
@@ -43,12 +40,19 @@ from shared.training.tiers import climb
 
 HERE = Path(__file__).resolve().parent
 CHECKPOINTS = Path("checkpoints")
+SMOKE = {"model": {"width": 8, "hidden": 32}, "training": {"epochs": 2, "train_seconds": 60, "save_seconds": 0}}
 EVALUATED = 9
 """Times as long as an evaluation takes is trained before it."""
 
 
 def main() -> int:
-    return program.main(__doc__, settings.load, train, smoke.MODES, smoke.settings, smoke.row)
+    return program.main(__doc__, settings.load, train, ("2d", "3d"), lambda _: SMOKE, smoke_row)
+
+
+def smoke_row(number: int, mode: str) -> dict[str, Any]:
+    """What the index says of a case of the try-out."""
+    seen = ("no block is seen", "a bright block on the left side")[number % 2]
+    return {"target": f"Findings: {seen}. Impression: {('normal', 'block')[number % 2]}."}
 
 
 def train(config: Any) -> int:
@@ -56,7 +60,7 @@ def train(config: Any) -> int:
 
     # What can be said without opening an image. A predict.py that could not be packaged is no use after hours either.
     rows = checks.read_index(config.index)
-    checks.refuse(checks.split_problems(rows, config) + report_problems(rows))
+    checks.refuse(checks.split_problems(rows, config) + checks.report_problems(rows))
     needed(HERE / "predict.py")
 
     # Several GPUs: this command once more for each of them, and nothing else here.
@@ -66,14 +70,11 @@ def train(config: Any) -> int:
 
     # Cases. All are read once, into the cache, by the first process.
     config = data.resolve(config)
-    cache = cache_of(config.cache, [config.preprocess.model_dump(), config.views.most], HERE / "data.py")
+    cache = cache_of(config.cache, config.preprocess.model_dump(), HERE / "data.py")
     train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
     sets = {"train": train_set, "val": val_set}
     ranks.by_first(lambda: checks.refuse(checks.read_all(rows, lambda row: sets[row["split"]].image(row))))
-    augment, by = train_set.augment, writers(config, train_set.telling)
-
-    def augmented(batch: Any) -> Any:
-        return {**batch, "image": augment(batch["image"])}
+    augmented, by = train_set.augmented, writers(config, train_set.telling)
 
     # Network and loss.
     set_seed(config.training.seed)
@@ -85,7 +86,7 @@ def train(config: Any) -> int:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     network.to(device)
-    ranks.say(f"{len(train_set)} train and {len(val_set)} val samples, {described(network)}, augmented: {augment}")
+    ranks.say(f"{len(train_set)} train, {len(val_set)} val cases, {described(network)}, augmented: {train_set.augment}")
 
     # What an earlier attempt at the same training left: the same in configuration, data and code.
     files = [Path(config.index), *([weights_file] if weights_file else []), *checkpoints.code_of(HERE)]
@@ -118,8 +119,7 @@ def train(config: Any) -> int:
     average = saved.averaged(network)  # of the weights, over about the last tenth of the steps
 
     # The loop is Transformers' Trainer; the watch knows time, progress and the best weights.
-    best = saved.Best(CHECKPOINTS / "best")
-    watch = callbacks.Watch(wanted, budget, best, CHECKPOINTS, attempt, every=every)
+    watch = callbacks.Watch(wanted, budget, CHECKPOINTS, attempt, every=every)
     trainer = ReportTrainer(
         model=network,
         args=callbacks.arguments(wanted, device, CHECKPOINTS),
@@ -134,16 +134,8 @@ def train(config: Any) -> int:
         by=by,
         metric=wanted.metric,
     )
-    epochs = trainer.to_the_end(watch, checkpoint)
-    if budget.asked:
-        ranks.say("stopped as asked; the same command goes on from the checkpoint")
+    if (epochs := trainer.to_the_end(watch, checkpoint)) is None:
         return 128 + signal.SIGTERM
-    if not best.weights.exists():
-        raise checks.TrainingFailed(
-            "no evaluation was reached, or its loss was not finite\n"
-            "raise training.train_seconds, or lower training.learning_rate (by ten)"
-        )
-    network.load_state_dict(safetensors.torch.load_file(best.weights))
 
     # What is delivered: reports of all validation cases, the package, then metrics.json, which says that all is done.
     numbers = list(range(len(val_set)))
@@ -158,9 +150,8 @@ def train(config: Any) -> int:
     if ranks.first():
         seconds = time.monotonic() - begin + attempt.seconds
         run = {"epochs": round(epochs, 2), "seconds": seconds, "device": device_name(device)}
-        deliver(
-            config, network, sets, written[writer], run, {"best_epoch": best.said["epoch"], "attempts": attempt.number}
-        )
+        more = {"best_epoch": watch.best.said["epoch"], "attempts": attempt.number}
+        deliver(config, network, sets, written[writer], run, more)
     return 0
 
 

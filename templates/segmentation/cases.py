@@ -1,6 +1,5 @@
 """The cases of the index, preprocessed once and kept in a cache; training's side of data.py."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ from survey import resolve
 from shared.imaging.volume import to_dhw
 from shared.training import checks, masks, ranks
 from shared.training.cache import cache_of
-
-__all__ = ["Cases", "build", "read_all", "resolve"]
 
 
 class Cases:
@@ -57,33 +54,25 @@ def build(config: Config, split: str) -> Patches:
 
 
 def read_all(config: Config) -> tuple[Config, dict[str, Patches], dict[str, dict[str, int]]]:
-    """The settled configuration, both splits, and `check`'s counts. Raises DataProblems and leaves nothing behind."""
-    made = config.cache is not None and not Path(config.cache).exists()
-    try:
-        config = resolve(config)
-        sets = {split: build(config, split) for split in ("train", "val")}
-        return config, sets, ranks.by_first(lambda: check(config, sets))
-    except checks.DataProblems:
-        if made and ranks.first():
-            shutil.rmtree(str(config.cache), ignore_errors=True)
-        raise
+    """The settled configuration, both splits, and `check`'s counts. Raises DataProblems."""
+    config = resolve(config)
+    sets = {split: build(config, split) for split in ("train", "val")}
+    return config, sets, ranks.by_first(lambda: check(config, sets))
 
 
 def check(config: Config, sets: Mapping[str, Patches]) -> dict[str, dict[str, int]]:
     """Read every image into the cache; -> split -> structure -> images that have it. Raises DataProblems."""
     values = sets["train"].cases.values
     present: dict[str, list[np.ndarray]] = {split: [] for split in sets}
-    problems = []
-    for split, data in sets.items():
 
-        def read(row: masks.Row, split: str = split, data: Patches = data) -> None:
-            labels = data.cases.load(row)[1]
-            present[split].append(np.bincount(labels.ravel(), minlength=len(values) + 1)[1:] > 0)
-            if data.train:
-                data.places(row, labels)  # here, where several images are looked at together
+    def read(row: masks.Row) -> None:
+        data = sets[row["split"]]
+        labels = data.cases.load(row)[1]
+        present[row["split"]].append(np.bincount(labels.ravel(), minlength=len(values) + 1)[1:] > 0)
+        if data.train:
+            data.places(row, labels)  # here, where several images are looked at together
 
-        problems += checks.read_all(data.rows, read)
-    checks.refuse(problems)
+    checks.refuse(checks.read_all([row for data in sets.values() for row in data.rows], read))
     counts = {
         split: {name: int(sum(one[number] for one in found)) for number, name in enumerate(values)}
         for split, found in present.items()

@@ -68,8 +68,8 @@ def test_the_shape_of_a_view_is_measured_and_a_module_has_all_views(
     measured: dict[str, Any], dimensions: int, machine: dict[str, Any], shape: list[int], views: int, channels: int
 ) -> None:
     config, submission, _ = assembled(brief(measured, dimensions=dimensions), machine)
-    assert config["preprocess"]["input_shape"] == shape and config["preprocess"]["channels"] == channels
-    assert config["views"] == {"most": views}
+    seen = {key: config["preprocess"][key] for key in ("input_shape", "channels", "views")}
+    assert seen == {"input_shape": shape, "channels": channels, "views": views}
     assert submission.arguments["input_shape"] == [views * channels, *shape]
     size = {key: config["model"][key] for key in ("width", "hidden", "layers")}
     assert size == ({"width": 16, "hidden": 128, "layers": 2} if machine is CPU else
@@ -85,7 +85,7 @@ def test_a_figure_that_no_training_computes_has_one_that_stands_in(asked: str, l
     # What the probe does not accept goes back to the template's own choice.
     *back, _ = script.send(Observation(run_id="r1", role="module_architect", number=2, notes=("no batch",)))
     assert [str(call.arguments["new"]).strip().split("#")[0].strip() for call in back] == [
-        "input_shape: auto", "channels: auto", "most: auto",
+        "input_shape: auto", "channels: auto", "views: auto",
     ]  # fmt: skip
 
 

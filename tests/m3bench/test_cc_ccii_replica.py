@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from m3bench.cli import app
 from m3bench.datasets.cc_ccii import LABELS, new_scan, render_scan
 from m3bench.replicas import ReplicaError, make
-from shared.training.cache import sample_digest
+from shared.training.checkpoints import fingerprint
 from tests.m3bench.opened import is_hidden, readable
 
 
@@ -107,7 +107,7 @@ def test_one_slice_is_damaged_and_one_scan_stands_under_two_patients(root: Path,
 
     digests = defaultdict(list)
     for scan, files in scans.items():
-        digests[sample_digest(root / scan / file for file in files)].append(scan)
+        digests[fingerprint(None, [root / scan / file for file in files])].append(scan)
     copies = [sorted(group) for group in digests.values() if len(group) > 1]
     assert copies == truth["duplicates"] and len(copies) == 1
     (one, other) = copies[0]
@@ -168,8 +168,8 @@ def test_a_new_scan_is_of_nobody_in_the_dataset(root: Path, tmp_path: Path) -> N
 
     files = sorted((tmp_path / "case").iterdir())
     assert files[0].name == "0000.png" and 12 <= len(files) <= 40
-    known = {sample_digest(root / scan / file for file in names) for scan, names in scans_on_disk(root).items()}
-    assert sample_digest(files) not in known
+    known = {fingerprint(None, [root / scan / file for file in names]) for scan, names in scans_on_disk(root).items()}
+    assert fingerprint(None, files) not in known
     with pytest.raises(FileExistsError):
         new_scan(tmp_path / "case", "NCP", seed=5)
     with pytest.raises(ValueError, match="CP, NCP, Normal"):

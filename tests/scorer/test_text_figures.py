@@ -10,8 +10,8 @@ import pytest
 from services.scorer.names import METRICS, canonical
 from services.scorer.texts.figures import figures
 from services.scorer.texts.meteor import align, stem
-from services.scorer.texts.ngrams import bleu, bleu_counts
 from services.scorer.texts.tokens import MOST, words
+from shared.bleu import bleu, bleu_counts
 from shared.rouge import longest_common, rouge_l
 
 PAIRS = (

@@ -44,6 +44,7 @@ def averaged(folder: Path, stop: int, resume: Path | None = None) -> tuple[dict[
         args=callbacks.arguments(Training(epochs=3, batch_size=4), torch.device("cpu"), folder),
         train_dataset=items,
         callbacks=[StopAfter(stop)],
+        optimizers=(torch.optim.AdamW(model.parameters(), lr=1e-3), None),
         augmented=lambda batch: batch,
         average=average,
     )

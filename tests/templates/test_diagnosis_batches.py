@@ -14,6 +14,7 @@ ours = modules("diagnosis", "config", "images")
 images, Preprocess = ours.images, ours.config.Preprocess
 ANY = Preprocess()
 """Nothing is settled, as in a survey."""
+TENS = {"intensity": "window", "window": (0, 10)}
 
 
 def test_oblique_nifti_is_turned_to_ras(tmp_path):
@@ -52,8 +53,11 @@ def test_given_order_is_kept_and_folders_are_natural(tmp_path):
     whole = channels_first(images.load_image(files, deep))
     assert whole.shape == (1, 4, 8, 8)
     np.testing.assert_allclose(whole[0, :, 4, 4], [1, 2, 10, 3], atol=1)
-    with pytest.raises(BadImage, match=r"1\.png and 3 more: one picture is expected"):
-        images.load_image(files, Preprocess(input_shape=(8, 8), channels=1))
+    # Of pictures that are seen one by one, no more are looked at than the network has views.
+    for views in (1, 3):
+        seen = images.read(files, Preprocess(input_shape=(8, 8), channels=1, views=views, **TENS))
+        assert seen.shape == (views, 8, 8)
+        np.testing.assert_allclose(seen[:, 4, 4], [-0.8, -0.6, 1][:views], atol=1e-5)
     Image.fromarray(np.full((4, 4), 3, np.uint8)).save(tmp_path / "11.jpg")
     with pytest.raises(BadImage, match=r"11\.jpg has 4 x 4 pixels"):
         images.load_image(files, deep)
@@ -184,7 +188,7 @@ def test_verify_batches_on_a_good_workspace(bench):
 
 
 BROKEN = {
-    "raises": ("return images.preprocess(", "None[0]; return images.preprocess(", "TypeError"),
+    "raises": ("image = images.as_tensor(", "None[0]; image = images.as_tensor(", "TypeError"),
     "nan": ('return {"image": image,', 'return {"image": image * float("nan"),', "NaN or infinity"),
     "labels": ('"labels": self.targets[number]}', '"labels": self.targets[number] + 5}', "not in the label map"),
     "keys": ('return {"image": image,', 'return {"picture": image,', "image and labels"),

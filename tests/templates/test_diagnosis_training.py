@@ -27,7 +27,6 @@ PACKAGE = {
     "predict.py",
     "imaging",
     "model.py",
-    "data.py",
     "images.py",
     "augment.py",
     "networks.py",

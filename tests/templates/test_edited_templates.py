@@ -83,27 +83,27 @@ def test_a_classifier_of_ones_own(bench, tmp_path):
     )
     edit(
         bench,
-        "data.py",
+        "images.py",
         (
-            "    return images.preprocess(images.load_image(files, how), how)\n",
-            "    image = images.load_image(files, how)\n"
-            "    whole = images.preprocess(image, how)\n"
+            "    groups = views_of(files, len(how.input_shape))\n    if are_channels",
+            "    image = load_image(files, how)\n"
             "    middle = dataclasses.replace(image, array=image.array[:20, :20])\n"
-            "    return np.concatenate([whole, images.preprocess(middle, how)])\n",
+            "    return np.concatenate([preprocess(image, how), preprocess(middle, how)])\n"
+            "    groups = views_of(files, len(how.input_shape))\n    if are_channels",
         ),
         ("import json\n", "import dataclasses\nimport json\n"),
+        (
+            '        return {**batch, "image": self.augment(batch["image"])}\n',
+            "        # Mixup: a little of another image.\n"
+            '        image = self.augment(batch["image"][:, :1])\n'
+            '        image = torch.cat([image, batch["image"][:, 1:]], 1)\n'
+            '        return {**batch, "image": 0.9 * image + 0.1 * image[torch.randperm(len(image))]}\n',
+        ),
     )
     edit(
         bench,
         "train.py",
         ("torch.optim.AdamW(groups, lr=wanted.learning_rate, fused=True)", "torch.optim.SGD(groups, 0.02, 0.9)"),
-        (
-            '        return {**batch, "image": augment(batch["image"])}\n',
-            "        # Mixup: a little of another image.\n"
-            '        image = augment(batch["image"][:, :1])\n'
-            '        image = torch.cat([image, batch["image"][:, 1:]], 1)\n'
-            '        return {**batch, "image": 0.9 * image + 0.1 * image[torch.randperm(len(image))]}\n',
-        ),
         ("input_shape=(how.views * how.channels, *how.input_shape),", "input_shape=(2, *how.input_shape),"),
     )
     edit(
@@ -181,10 +181,10 @@ BROKEN = {
         r"model.py line \d+ imports shared.training.cache.ArrayCache, which a package does not have\nimport it in",
     ),
     "an import that is not there": (
-        "data.py",
+        "images.py",
         "import json\n",
         "import json\n\n\ndef late():\n    import no_such_module\n",
-        r"data.py line \d+ imports no_such_module, which is not installed here\ntake a package that is",
+        r"images.py line \d+ imports no_such_module, which is not installed here\ntake a package that is",
     ),
 }
 

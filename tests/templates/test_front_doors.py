@@ -17,23 +17,17 @@ from tests.dataset.intake_shard import Ran, run
 from tests.templates.conftest import ROOT, TEMPLATES, bare_environment
 
 EXPORTED = ROOT / "shared" / "training" / "exported"
+PICTURED = """
+from types import SimpleNamespace
+from imaging.inputs import input_files
+import images
+def door(path, channels):
+    how = SimpleNamespace(views=1, input_shape=(8, 9, 10), channels=channels, intensity="zscore", window=None)
+    return images.read(input_files(path), how)
+"""
 DOORS = {
-    "diagnosis": """
-from types import SimpleNamespace
-from imaging.inputs import input_files
-import data
-def door(path, channels):
-    how = SimpleNamespace(views=1, input_shape=(8, 9, 10), channels=channels, intensity="zscore", window=None)
-    return data.read(input_files(path), how)
-""",
-    "report_generation": """
-from types import SimpleNamespace
-from imaging.inputs import input_files
-import data
-def door(path, channels):
-    how = SimpleNamespace(views=1, input_shape=(8, 9, 10), channels=channels, intensity="zscore", window=None)
-    return data.read(input_files(path), how, 1)
-""",
+    "diagnosis": PICTURED,
+    "report_generation": PICTURED,
     "segmentation": """
 from imaging.inputs import input_files
 from types import SimpleNamespace

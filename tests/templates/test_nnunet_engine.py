@@ -249,7 +249,7 @@ def test_faults_of_masks_are_told_together_before_training(tmp_path: Path) -> No
     for number, word in enumerate(("7", "voxels", "whole", "elsewhere")):
         assert any(line.startswith(f"- s{number}: ") and word in line for line in output.splitlines()), output
     left = {item.name for item in bench.workspace.iterdir()}
-    assert not left & {"cache", "checkpoints", "metrics.json", "package", "progress.jsonl"}
+    assert not left & {"checkpoints", "metrics.json", "package", "progress.jsonl"}
 
 
 def test_pictures_are_two_dimensional_in_the_part_of_the_index_and_sigterm_saves(tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
 """Report generation: what is wrong is said before training, all of it, and nothing is left behind."""
 
-import importlib
-import sys
-
 import nibabel
 import numpy as np
 import pytest
 from PIL import Image
+
+from shared.training import checks
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -35,18 +34,10 @@ def refused(bench, *wanted):
 
 
 def test_rows_without_a_usable_report_are_all_listed(bench):
-    """Looked at before anything heavy is imported, so without a process of its own."""
-    sys.path.insert(0, str(bench.workspace))
-    try:
-        train = importlib.import_module("train")
-    finally:
-        sys.path.remove(str(bench.workspace))
-        for name in ("train", "config", "dataset", "model", "views", "words"):
-            sys.modules.pop(name, None)
     texts = (None, "", "nan", "...", "reports/s4.txt")
     for row, text in zip(bench.rows, texts, strict=False):
         row["target"] = text
-    assert [f"{problem.where}: {problem.text}" for problem in train.report_problems(bench.rows)] == [
+    assert [f"{problem.where}: {problem.text}" for problem in checks.report_problems(bench.rows)] == [
         "s0: has no report (target is None)",
         "s1: has no report (target is '')",
         "s2: has no report (target is 'nan')",
@@ -55,7 +46,7 @@ def test_rows_without_a_usable_report_are_all_listed(bench):
     ]
     for row in bench.rows:
         row["target"] = "Normal."
-    assert [problem.where for problem in train.report_problems(bench.rows)] == ["split train"]
+    assert [problem.where for problem in checks.report_problems(bench.rows)] == ["split train"]
 
 
 def test_empty_report_and_torn_split_end_the_training_together(bench):

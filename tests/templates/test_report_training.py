@@ -36,7 +36,6 @@ PACKAGE = {
     "telling.py",
     "telling.json",
     "model.py",
-    "data.py",
     "images.py",
     "augment.py",
     "networks.py",

@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from transformers import TrainerControl, TrainerState
 
-from shared.training import callbacks, checkpoints, saved, told
+from shared.training import callbacks, checkpoints, told
 from shared.training.budget import TimeBudget
 from shared.training.checks import label_problems, split_problems
 from shared.training.configfile import Source
@@ -111,9 +111,9 @@ def test_a_training_progresses_with_steps_or_time_whichever_is_further():
 def test_the_end_is_preferred_to_an_evaluation_that_was_ahead_by_chance(tmp_path, monkeypatch, patients, delivered):
     """0.8 of 25 patients has a standard error of 0.08: an evaluation with 0.9 says nothing against it."""
     monkeypatch.chdir(tmp_path)
-    best, budget = saved.Best(tmp_path / "best"), TimeBudget(None, time.monotonic())
+    budget = TimeBudget(None, time.monotonic())
     wanted = modules("diagnosis", "config").config.Training()
-    watch = callbacks.Watch(wanted, budget, best, tmp_path, checkpoints.Attempt(1, 0.0), patients)
+    watch = callbacks.Watch(wanted, budget, tmp_path, checkpoints.Attempt(1, 0.0), patients)
     state, control = TrainerState(epoch=1.0, global_step=10), TrainerControl()
     watch.on_train_begin(SimpleNamespace(num_train_epochs=2), state, control)
     layer = torch.nn.Linear(1, 1, bias=False)
@@ -121,7 +121,7 @@ def test_the_end_is_preferred_to_an_evaluation_that_was_ahead_by_chance(tmp_path
     def evaluated(weight, value):
         layer.weight.data.fill_(weight)
         watch.on_evaluate(None, state, control, {"eval_auc_macro": value, "eval_loss": 1.0}, model=layer)
-        return safetensors.torch.load_file(best.weights)["weight"].item()
+        return safetensors.torch.load_file(watch.best.weights)["weight"].item()
 
     assert [evaluated(1, 0.7), evaluated(2, 0.9), evaluated(3, 0.8)] == [1, 2, 2], "while it trains, the best is kept"
     watch.ended = True
@@ -222,4 +222,3 @@ def test_what_is_told_of_cases_is_worst_first_with_the_spread_of_the_figure_and_
     assert [case["id"] for case in found["cases"]] == ["1", "3", "4", "0"] and found["patients"] == {"val": 4}
     assert 0.05 < found["spread"] < 0.3
     assert told.of_cases(cases, ["a", "a", "b", "b", "b"], mean)["spread"] is None
-    assert told.confusion([0, 1, 1], [0, 0, 1], ["x", "y"])["confusion"]["counts"] == [[1, 0], [1, 1]]

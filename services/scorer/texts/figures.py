@@ -12,9 +12,10 @@ from functools import partial
 import numpy as np
 
 from services.scorer.patients import Floats
+from services.scorer.texts.cider import Cider
 from services.scorer.texts.meteor import meteor, meteor_counts
-from services.scorer.texts.ngrams import Cider, bleu, bleu_counts
 from services.scorer.texts.tokens import MOST, Words
+from shared.bleu import bleu, bleu_counts
 from shared.rouge import rouge_l
 
 RULES = (
