@@ -183,7 +183,7 @@ def _told(proposal: Proposal, table: CaseTable, known: Known) -> float:
 
 def _beside(coverage: Coverage) -> list[Token]:
     """What later roles are told that does not follow from the cases (`services.scorer.lock.facts`)."""
-    said = [coverage.grouping, *coverage.channels]
+    said = [coverage.grouping, *coverage.channels, *(coverage.label_names if coverage.ordered else ())]
     counts = (sum(coverage.lossless.values()), left_by_rules(coverage))
     return [*(("text", one) for one in said), *(("value", str(count)) for count in counts)]
 

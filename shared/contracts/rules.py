@@ -112,8 +112,16 @@ class LabelRule(Contract):
     leave the case out."""
     only: tuple[str, ...] = ()
     """Classes that were asked for; cases of others are left out (of several labels: others are dropped)."""
+    order: tuple[str, ...] = ()
+    """All classes from least to most, where they are grades or stages; empty where they are kinds."""
     missing: Literal["leave_out", "none"] = "leave_out"
     """Of several labels: what an empty cell means, unknown or that none holds."""
+
+    @model_validator(mode="after")
+    def _one_grade(self) -> Self:
+        if self.order and (self.separator is not None or self.several):
+            raise ValueError("`order` is of classes of which a case has one: it goes with no `separator`, no `several`")
+        return self
 
 
 MaskKind = Literal[

@@ -80,12 +80,12 @@ def write_package(
     found = needed(predict)
     texts = {name: as_exported(path.read_text(encoding="utf-8")) for name, path in found.files.items()}
     texts |= {path.name: path.read_text(encoding="utf-8") for path in files}
-    told = Path("label_map.json")
-    channels = json.loads(told.read_text(encoding="utf-8")).get("channels", []) if told.is_file() else []
-    if channels and not facts.channel_names:
-        facts = replace(facts, channel_names=channels)
+    own = Path("label_map.json")
+    told = json.loads(own.read_text(encoding="utf-8")) if own.is_file() else {}
+    if told.get("channels") and not facts.channel_names:
+        facts = replace(facts, channel_names=told["channels"])
     values: dict[str, Any] = {"values": dict(facts.label_values)} if facts.label_values else {}
-    values |= {"channels": channels} if channels else {}
+    values |= {key: told[key] for key in ("channels", "ordered") if told.get(key)}
     versions = pinned(sorted({*imports, *found.distributions}))
     with drafted(folder) as draft:
         save_weights(draft / "model.safetensors")

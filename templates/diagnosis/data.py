@@ -42,7 +42,7 @@ class Cases(torch.utils.data.Dataset):
         """`cache.get(sample, files, make)` gives what `make()` does, faster (shared.training.cache)."""
         self.rows = list(rows)
         self.augment = augment.Augment(config.augmentation, images.whole(config.preprocess))
-        self.label_names = label_names(config)
+        self.label_names, self.ordered = label_names(config), ordered(config)
         self.targets = [target(row, self.label_names, bool(config.multi_label)) for row in rows]
         self.root, self.how, self.cache = config.data_folder, config.preprocess, cache
 
@@ -98,7 +98,16 @@ def first_image(config: Any, row: Row) -> Image:
 
 
 def label_names(config: Any) -> list[str]:
-    return list(json.loads(Path(config.label_map).read_text(encoding="utf-8"))["names"])
+    return list(_label_map(config)["names"])
+
+
+def ordered(config: Any) -> bool:
+    """Whether classes are grades, from least to most."""
+    return bool(_label_map(config).get("ordered"))
+
+
+def _label_map(config: Any) -> dict[str, Any]:
+    return dict(json.loads(Path(config.label_map).read_text(encoding="utf-8")))
 
 
 def target(row: Row, names: Sequence[str], several: bool) -> torch.Tensor:

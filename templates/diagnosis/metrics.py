@@ -6,21 +6,25 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, softmax
-from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, f1_score, roc_auc_score
 
 from shared.training import told
 from shared.training.dice import mean
 
 
 def scores(
-    logits: np.ndarray, labels: np.ndarray, multi_label: bool, patients: Sequence[str] | None = None
+    logits: np.ndarray,
+    labels: np.ndarray,
+    multi_label: bool,
+    patients: Sequence[str] | None = None,
+    ordered: bool = False,
 ) -> dict[str, float | None]:
     """`logits` (N, classes); `labels` (N,) numbers, or (N, classes) of 0 and 1 if multi-label.
 
     auc_macro is the mean of one-against-rest over the classes that are both present and absent in `labels`;
     auc_macro_by_patient is the same after scans of one patient (of `patients`, N) with the same labels have become one
     case with the mean of their probabilities. Multi-label: accuracy is that of all labels of a sample at once,
-    balanced_accuracy the mean over classes.
+    balanced_accuracy the mean over classes. Of `ordered` classes, which are grades, also quadratic_kappa.
     """
     chances = probabilities(logits, multi_label)
     truth = one_hot(labels, chances.shape[1], multi_label)
@@ -33,12 +37,21 @@ def scores(
         picked = one_hot(chances.argmax(1), chances.shape[1], False)
         balanced = [hit[true == 1].mean() for true, hit in zip(truth.T, picked.T, strict=True) if true.any()]
     # Of one label, a class that is neither there nor found does not count; of several it counts as missed.
+    if ordered and not multi_label:
+        found["quadratic_kappa"] = quadratic_kappa(labels.astype(int), chances.argmax(1), chances.shape[1])
     classes = [k for k in range(truth.shape[1]) if multi_label or truth[:, k].any() or picked[:, k].any()]
     return found | {
         "balanced_accuracy": mean(balanced),
         "accuracy": float((picked == truth).all(1).mean()),
         "f1_macro": float(f1_score(truth[:, classes], picked[:, classes], average="macro", zero_division=0)),
     }
+
+
+def quadratic_kappa(labels: np.ndarray, picked: np.ndarray, grades: int) -> float | None:
+    """How far answers and truth agree beyond chance: 1 throughout, and the less the more grades they are apart."""
+    if len({*labels, *picked}) < 2:
+        return None
+    return float(cohen_kappa_score(labels, picked, labels=range(grades), weights="quadratic"))
 
 
 def temperature(logits: np.ndarray, labels: np.ndarray, multi_label: bool) -> float:
@@ -108,7 +121,7 @@ def told_of_cases(found: Any, cases: Any, multi_label: bool, metric: str) -> dic
 
     def figure(numbers: Sequence[int], drawn: Sequence[str]) -> float | None:
         some = list(numbers)
-        return scores(found.predictions[some], found.label_ids[some], multi_label, drawn)[metric]
+        return scores(found.predictions[some], found.label_ids[some], multi_label, drawn, cases.ordered)[metric]
 
     matrix = {} if multi_label else told.confusion(truth.argmax(1), chances.argmax(1), names)
     return told.of_cases(told_cases, patients, figure) | matrix

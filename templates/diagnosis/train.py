@@ -54,6 +54,11 @@ def train(config: Any) -> int:
     checks.refuse(checks.split_problems(rows, config) + checks.label_problems(rows, data.label_names(config)))
     needed(HERE / "predict.py")
 
+    if config.training.metric == "quadratic_kappa" and not data.ordered(config):
+        raise ConfigError(
+            "training.metric quadratic_kappa is of grades, and label_map.json does not say that classes are"
+        )
+
     # Several GPUs: this command once more for each of them, and nothing else here.
     if (processes := ranks.wanted_processes(config.training.processes)) > 1:
         return ranks.launch(processes)
@@ -72,7 +77,7 @@ def train(config: Any) -> int:
 
     # Network and loss. A rare class is drawn more often, or weighs more in the loss; not both.
     set_seed(config.training.seed)
-    multi_label, one_hot = bool(config.multi_label), data.one_hot(train_set)
+    multi_label, ordered, one_hot = bool(config.multi_label), train_set.ordered, data.one_hot(train_set)
     balanced = config.training.sampling == "balanced"
     weighted = config.loss.class_weights == "balanced" and not balanced
     weights_file = pretrained.file_of(config.model.weights) if config.model.weights else None
@@ -126,7 +131,7 @@ def train(config: Any) -> int:
         train_dataset=train_set,
         eval_dataset=val_set,
         optimizers=(optimizer, schedule),
-        compute_metrics=lambda found: scores(found.predictions, found.label_ids, multi_label, patients),
+        compute_metrics=lambda found: scores(found.predictions, found.label_ids, multi_label, patients, ordered),
         callbacks=[watch],
         augmented=augmented,
         average=average,
@@ -166,7 +171,7 @@ def train(config: Any) -> int:
         channel_names=("red", "green", "blue") if images.in_colour(how) and how.views == 1 else (),
         counts=counts,
         metric_name=wanted.metric,
-        metrics=scores(logits, labels, multi_label, patients),
+        metrics=scores(logits, labels, multi_label, patients, ordered),
         model=described(network),
         loss=described(getattr(network, "loss", None)),
         augmentation=repr(augment),
