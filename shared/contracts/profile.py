@@ -71,6 +71,9 @@ class FileGroup(Contract):
     """Of npz, mat and h5 files that hold several arrays or values: name -> shape, type and, of small ones, values."""
     unreadable: int = 0
     looked_at: int = 0
+    opened: int = 0
+    empty: int = 0
+    """Of masks: how many were opened whole, and how many of these mark nothing."""
 
 
 class Candidate(Contract):
@@ -128,6 +131,7 @@ class Profile(Contract):
         groups = [
             f"{one.files} x {one.pattern} ({', '.join(filter(None, (one.kind, one.modality, _size(one))))})"
             + (f", {one.unreadable} of {one.looked_at} not readable" if one.unreadable else "")
+            + (f", {one.empty} of {one.opened} opened ones mark nothing" if one.opened else "")
             for one in self.groups[:GROUPS]
         ]
         tables = [

@@ -133,6 +133,8 @@ def _group(one: Family) -> FileGroup:
         arrays={_cut(name, 80): _cut(said, 120) for name, said in _arrays(one).items()},
         unreadable=sum(bool(look.fault) for look in one.looks),
         looked_at=len(one.looks),
+        opened=one.opened,
+        empty=one.empty,
     )
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shared.contracts.rules import MaskRule
+from shared.dataset.propose.called import USUAL, structure
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.led import Led, led_by_tables
 from shared.dataset.propose.legend import Legend, names_for, naming
@@ -71,8 +72,9 @@ def _with(
 ) -> Draft | None:  # fmt: skip
     parts: list[tuple[Source, MaskRule, tuple[str, ...]]] = []
     missing: set[str] = set(only)
+    usual = structure(only, draft.task, target) if len(sources) == 1 else USUAL
     for source in sources:
-        rule, names = _rule(source, survey, only, hints, legends, alone=len(sources) == 1)
+        rule, names = _rule(source, survey, hints, legends, usual)
         if rule is None:
             return None
         held, lacking = meant(only, names)
@@ -128,12 +130,11 @@ def names_of(rule: MaskRule) -> list[str]:
 def _rule(
     source: Source,
     survey: Survey,
-    only: Sequence[str],
     hints: Mapping[str, str],
     legends: Sequence[Legend],
-    alone: bool,
+    usual: str,
 ) -> tuple[MaskRule | None, list[str]]:
-    """The rule, and the names that its structures have."""
+    """The rule, and the names that its structures have: `usual` where nothing names the only one."""
     files = tuple(piece.pattern for piece in source.pieces)
     if source.colours:
         return _palette(source, files, legends)
@@ -157,9 +158,7 @@ def _rule(
         return MaskRule(files=files, values={name: value for value, name in named.values.items()}), [
             *named.values.values()
         ]
-    name = next(iter(legend.values.values())) if legend else source.structure
-    if name is None:
-        name = only[0] if len(only) == 1 and alone else "structure"
+    name = next(iter(legend.values.values())) if legend else source.structure or usual
     return MaskRule(files=files, structure=name), [name]
 
 

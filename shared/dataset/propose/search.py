@@ -119,7 +119,7 @@ def _targets(seen: Survey, asked: Asked) -> Iterator[Draft]:
                     yield made
             elif asked.task in SEGMENTATIONS:
                 yield from mask_drafts(draft, seen, asked.only, asked.target, asked.hints, found)
-                yield from drawn_drafts(draft, seen, asked.only, asked.hints, found)
+                yield from drawn_drafts(draft, seen, asked.only, asked.target, asked.hints, found)
             else:
                 yield from text_drafts(draft, seen, asked.target)
 
