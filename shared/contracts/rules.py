@@ -180,6 +180,9 @@ class MaskRule(Contract):
     """Structures that were asked for; others count as background."""
     missing: Literal["leave_out", "empty"] = "leave_out"
     """What a case without a mask is: left out, or healthy with nothing marked."""
+    marked: Source | None = None
+    """Yes or no (1 or 0): whether there is something to mark. Of cases without a mask one with no is healthy, whatever
+    `missing` says, and one with yes lacks its mask and is left out."""
 
 
 class TextRule(Contract):
@@ -270,5 +273,6 @@ class Rules(Contract):
         texts = self.text.sources if self.text else ()
         split = (self.split.source,) if self.split else ()
         excluded = (one.source for one in self.exclude)
-        found = (self.patient, self.slope, self.intercept, *label, *texts, *split, *excluded)
+        marked = (one.marked for one in self.masks)
+        found = (self.patient, self.slope, self.intercept, *label, *texts, *split, *excluded, *marked)
         return tuple(source for source in found if source is not None)

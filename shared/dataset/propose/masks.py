@@ -9,6 +9,7 @@ from shared.dataset.propose.called import USUAL, structure
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.led import Led, led_by_tables
 from shared.dataset.propose.legend import Legend, names_for, naming
+from shared.dataset.propose.marked_by import with_marked
 from shared.dataset.propose.mask_files import Source, is_rater, mask_sources
 from shared.dataset.rules.structures import LOOKED_AT
 from shared.dataset.survey.naming import evenly
@@ -98,7 +99,7 @@ def _with(
     ).said("target", f"its masks are {what}" + (" (images called normal have none)" if empty else ""))
     if missing and only:
         made = made.said("missing", f"asked for, but no structure says so: {', '.join(sorted(missing))}")
-    return made
+    return made if empty else with_marked(made, survey, frozenset.union(*[source.hits for source in sources]))
 
 
 def _unmarked_are_normal(draft: Draft, sources: Sequence[Source]) -> bool:

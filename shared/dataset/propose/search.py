@@ -170,6 +170,7 @@ def _without_split(draft: Draft) -> Draft:
     used |= {source.table for source in (draft.slope, draft.intercept) if source}
     used |= {one.source.table for one in draft.exclude if one.source}
     used |= {mask.table for mask in draft.masks} | {one.table for one in (draft.text.sources if draft.text else ())}
+    used |= {mask.marked.table for mask in draft.masks if mask.marked}
     chained = {table.names.partition(".")[0] for table in draft.tables.values()}
     tables = {key: one for key, one in draft.tables.items() if key != name or key in used | chained}
     return draft.change(split=None, tables=tables)
