@@ -129,6 +129,11 @@ class Coverage(Contract):
     examples: tuple[dict[str, JsonValue], ...] = ()
     """The first cases, each in a line's worth of fields."""
 
+    @property
+    def lost(self) -> int:
+        """Of `left_out`, what was not to be expected."""
+        return sum(self.left_out.values()) - sum(self.lossless.values())
+
 
 class CaseRecord(Contract):
     """One case after intake: a line of the case table in the bucket `sealed`, which the scorer alone reads."""
