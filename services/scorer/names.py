@@ -6,6 +6,8 @@ from shared.contracts.base import TaskKind
 
 KAPPA = "quadratic_kappa"
 """Of classes that are grades."""
+LOWEST: Mapping[str, float] = {KAPPA: -1.0}
+"""Ends of scales that do not begin at 0."""
 METRICS: Mapping[TaskKind, tuple[str, ...]] = {
     "diagnosis": ("auc_macro", "balanced_accuracy", "accuracy", "f1_macro", KAPPA),
     "organ_segmentation": ("dice",),

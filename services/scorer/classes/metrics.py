@@ -126,7 +126,7 @@ def bootstrap(cases: Cases, metric: str, draws: int = 1000, seed: int = 0) -> In
     """95 % interval over patients; None when the metric is undefined, or for fewer than a twentieth of the draws."""
     whole = metric in ("accuracy", names.KAPPA)
     each = [] if whole else [np.flatnonzero(cases.truth == c) for c in np.unique(cases.truth)]
-    low = -1.0 if metric == names.KAPPA else 0.0  # a scale from -1 to 1 is seen as one from 0 to 1, and back
+    low = names.LOWEST.get(metric, 0.0)  # a scale from -1 to 1 is seen as one from 0 to 1, and back
 
     found = over_patients(
         cases.patients,
