@@ -16,6 +16,7 @@ from shared.dataset.propose.called import structure
         ("anomaly_detection", "Segment thyroid nodules in ultrasound", "thyroid nodule"),
         ("anomaly_detection", "find polyps in colonoscopy", "polyp"),
         ("anomaly_detection", "outline lesions of the skin", "lesion"),
+        ("anomaly_detection", "skin lesion segmentation", "skin lesion"),
         ("anomaly_detection", "nodules and effusions of the lung", "structure"),
         ("organ_segmentation", "outline the liver in abdominal CT", "liver"),
         ("organ_segmentation", "the left ventricle in cardiac MR", "structure"),
