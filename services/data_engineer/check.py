@@ -1,12 +1,15 @@
 """Do the rules hold? Pure: what trusted programs found on the whole dataset -> problems."""
 
+from collections.abc import Sequence
+
 from pydantic import ValidationError
 
 from shared.agent.brief import Brief
 from shared.agent.role import Facts
-from shared.contracts.cases import Coverage
+from shared.contracts.cases import Coverage, Proposal
 from shared.contracts.data import PreparedDataset
 from shared.contracts.runs import Infeasibility
+from shared.contracts.tools import ProposeRules, ToolResult, TryRules
 
 SHOWN = 5
 
@@ -30,6 +33,34 @@ def check_dataset(answer: PreparedDataset, facts: Facts, brief: Brief) -> list[s
             f"`listed` in the rules is {facts.get('listed')}, listed_path says {answer.listed_path}: make them one"
         )
     return problems
+
+
+def unread(facts: Facts, beside: Sequence[ToolResult], before: Sequence[ToolResult]) -> list[str]:
+    """What `try_rules` in the turn of the submission tells for the first time."""
+    known = {one.lost for result in before for one in _coverages(result)}
+    told = []
+    for result in beside:
+        if result.tool != TryRules.tool:
+            continue
+        if not result.ok:
+            told.append("`try_rules` beside it failed: read why, and submit again")
+        for one in _coverages(result):
+            if one.model_dump(mode="json") != facts.get("coverage"):
+                told.append("`try_rules` beside it tried other rules than those submitted: make them one")
+            elif one.lost and one.lost not in known:
+                told.append(
+                    f"`try_rules` beside it leaves out {one.lost:,} files, rows or cases, which no answer before told: "
+                    "read why, and submit again if that is meant"
+                )
+    return told
+
+
+def _coverages(result: ToolResult) -> list[Coverage]:
+    """That a search, or rules that were tried, gave."""
+    if result.tool == TryRules.tool and "coverage" in result.data:
+        return [Coverage.model_validate(result.data["coverage"])]
+    proposals = result.data.get("proposals") if result.tool == ProposeRules.tool else None
+    return [Proposal.model_validate(one).coverage for one in proposals] if isinstance(proposals, list) else []
 
 
 def check_infeasible(answer: Infeasibility, facts: Facts, brief: Brief) -> list[str]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from services.data_engineer.check import check_dataset, check_infeasible
+from services.data_engineer.check import check_dataset, check_infeasible, unread
 from services.data_engineer.playbook import playbook
 from shared.agent.asking import ask_person
 from shared.agent.brief import Brief
@@ -72,7 +72,14 @@ ROLE = Role(
         ViewImage,
     ),
     submissions=(
-        Submission(tool="submit_dataset", answer=PreparedDataset, check=check_dataset, event=prepared, probe=probe),
+        Submission(
+            tool="submit_dataset",
+            answer=PreparedDataset,
+            check=check_dataset,
+            event=prepared,
+            probe=probe,
+            unread=unread,
+        ),
         Submission(
             tool="declare_infeasible", answer=Infeasibility, check=check_infeasible, event=infeasible, probe=claim_probe
         ),

@@ -168,7 +168,9 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
         notes=f"weights are chosen by {metric}"
         + ("" if metric == plan.metric else f", which stands in for {plan.metric}"),
     )
-    return Fit(keys, {"preprocess.input_shape": "auto", "preprocess.channels": "auto", "preprocess.views": "auto"}, module)
+    return Fit(
+        keys, {"preprocess.input_shape": "auto", "preprocess.channels": "auto", "preprocess.views": "auto"}, module
+    )
 
 
 TEMPLATES: dict[TaskKind, tuple[str, str, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]]] = {

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from pydantic import JsonValue
 
+from services.scorer.names import LOWEST
 from services.scorer.patients import Interval, Ints
 from shared.contracts.data import DatasetFacts, IndexRow, SealedSplit, StoredCase
 from shared.contracts.scoring import Control, Gate, Metric
@@ -81,7 +82,7 @@ def patient_numbers(rows: Sequence[IndexRow]) -> Ints:
 
 def metric_of(name: str, value: float, interval: Interval | None, patients: Ints) -> Metric:
     """Without an interval nothing is known about the figure: it gets the widest one, which beats no control."""
-    low, high = (interval.low, interval.high) if interval else (0.0, 1.0)
+    low, high = (interval.low, interval.high) if interval else (LOWEST.get(name, 0.0), 1.0)
     return Metric(name=name, value=value, low=low, high=high, n=len(patients), patients=len(np.unique(patients)))
 
 

@@ -4,8 +4,12 @@ from collections.abc import Mapping
 
 from shared.contracts.base import TaskKind
 
+KAPPA = "quadratic_kappa"
+"""Of classes that are grades."""
+LOWEST: Mapping[str, float] = {KAPPA: -1.0}
+"""Ends of scales that do not begin at 0."""
 METRICS: Mapping[TaskKind, tuple[str, ...]] = {
-    "diagnosis": ("auc_macro", "balanced_accuracy", "accuracy", "f1_macro"),
+    "diagnosis": ("auc_macro", "balanced_accuracy", "accuracy", "f1_macro", KAPPA),
     "organ_segmentation": ("dice",),
     "anomaly_detection": ("dice",),
     "report_generation": ("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "cider_d"),
@@ -20,6 +24,7 @@ _ALIASES = {
     "macro_f1": "f1_macro",
     "acc": "accuracy",
     "balanced_acc": "balanced_accuracy",
+    **dict.fromkeys(("qwk", "kappa", "weighted_kappa", "quadratic_weighted_kappa", "cohen_kappa"), KAPPA),
     "dsc": "dice",
     "dice_score": "dice",
     "dice_coefficient": "dice",

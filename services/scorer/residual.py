@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
-from services.scorer.lock.left_out import left_by_rules
 from shared.contracts.cases import CaseTable, Coverage, Proposal
 from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
 from shared.contracts.scoring import Gate
@@ -183,8 +182,8 @@ def _told(proposal: Proposal, table: CaseTable, known: Known) -> float:
 
 def _beside(coverage: Coverage) -> list[Token]:
     """What later roles are told that does not follow from the cases (`services.scorer.lock.facts`)."""
-    said = [coverage.grouping, *coverage.channels]
-    counts = (sum(coverage.lossless.values()), left_by_rules(coverage))
+    said = [coverage.grouping, *coverage.channels, *(coverage.label_names if coverage.ordered else ())]
+    counts = (sum(coverage.lossless.values()), coverage.lost)
     return [*(("text", one) for one in said), *(("value", str(count)) for count in counts)]
 
 

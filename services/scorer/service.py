@@ -19,7 +19,7 @@ from services.scorer.isolation import isolated
 from services.scorer.lock.copies import find_copies
 from services.scorer.lock.left_out import BOUND, left_out
 from services.scorer.lock.seal import CannotLock, Lock, manifest_sha256, seal
-from services.scorer.names import METRICS, canonical
+from services.scorer.names import KAPPA, METRICS, canonical
 from services.scorer.residual import residual
 from services.scorer.scoring import Score, score
 from services.scorer.shortcuts import judge
@@ -77,6 +77,9 @@ class Scorer:
         elif plan and canonical(plan.metric, plan.task) is None:
             reason = f"the scorer knows no metric {plan.metric!r}; plan one of {', '.join(METRICS[plan.task])}"
             await self._give_back(event, event, "task_manager", reason, {"metric": plan.metric})
+        elif plan and canonical(plan.metric) == KAPPA and not event.coverage.ordered:
+            reason = f"{KAPPA}, the plan's metric, is of grades: say in `label.order` which class is least, next, most"
+            await self._give_back(event, event, "data_engineer", reason, {"classes": list(event.coverage.label_names)})
         else:
             inputs = {"rules": event.rules, "listed": event.listed, "sealed": state.sealed}
             await self.bus.submit_job(

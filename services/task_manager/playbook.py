@@ -258,6 +258,7 @@ def wanted_labels(text: str) -> tuple[str, ...]:
 
 
 _METRICS: dict[str, tuple[str, Container[TaskKind]]] = {
+    "quadratic_kappa": (r"\bkappa\b|\bqwk\b", ("diagnosis",)),
     "balanced_accuracy": (r"balanced accuracy", ("diagnosis",)),
     "auc_macro": (r"\bau-?c\b|auroc|area under", ("diagnosis",)),
     "f1_macro": (r"\bf1\b", ("diagnosis",)),

@@ -94,6 +94,8 @@ def write_build_seed(view: ViewManifest, folder: Path) -> None:
     }
     _write(folder / "train_index.jsonl", "".join(f"{row.model_dump_json()}\n" for row in view.rows))
     label_map: dict[str, JsonValue] = {"names": list(view.facts.label_names)}
+    if view.facts.ordered:
+        label_map["ordered"] = True
     if view.facts.label_values:
         label_map["values"] = dict(view.facts.label_values)
     if len(view.facts.channels) > 1:

@@ -1,6 +1,7 @@
 """The loop that all agents share: ask the core, record the turn, run its calls, until a submission passes its check."""
 
 import time
+from collections.abc import Sequence
 
 from opentelemetry.trace import Span
 from pydantic import JsonValue, ValidationError
@@ -127,7 +128,7 @@ async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
         results[position] = result
     if ends:
         began = time.monotonic()
-        judged = await _submitted(desk, turn, ends[0])
+        judged = await _submitted(desk, turn, ends[0], list(results.values()))
         if isinstance(judged, Accepted):
             accepted = judged
             results[ends[0]] = ToolResult(
@@ -159,7 +160,9 @@ async def _act(desk: Desk, turn: Turn) -> tuple[Observation, Accepted | None]:
     return bounded(observation), accepted
 
 
-async def _submitted(desk: Desk, turn: Turn, position: int) -> Accepted | tuple[ToolResult, list[str]]:
+async def _submitted(
+    desk: Desk, turn: Turn, position: int, beside: Sequence[ToolResult]
+) -> Accepted | tuple[ToolResult, list[str]]:
     """The answer that passed its check, or what the submission gets as a result and the problems found."""
     call = turn.calls[position]
     submission = desk.role.submission(call.name)
@@ -169,7 +172,7 @@ async def _submitted(desk: Desk, turn: Turn, position: int) -> Accepted | tuple[
     except ValidationError as error:
         return _refused(desk, turn, position, _plain(error)), []
     facts, found = await _judge(desk, turn, position, submission, answer)
-    problems = _within(found)
+    problems = _within(found or _unread(desk, turn, submission, facts, beside))
     if not problems:
         return Accepted(tool=submission.tool, answer=answer.model_dump(mode="json"), facts=facts, spent=desk.spent)
     refused = _refused(desk, turn, position, "not accepted:\n- " + "\n- ".join(problems))
@@ -187,6 +190,16 @@ async def _judge(
     facts["returned"] = dict(state.returned)
     facts["answers"] = dict(state.answers)
     return facts, submission.check(answer, facts, desk.brief)
+
+
+def _unread(desk: Desk, turn: Turn, submission: Submission, facts: Facts, beside: Sequence[ToolResult]) -> list[str]:
+    """What calls of the same turn told whoever submits, who had not read it yet; said once. Whoever has only one try
+    is not sent back for it."""
+    if "debugging" in desk.brief.requested.without:
+        return []
+    seen = [entry for entry in desk.segment if isinstance(entry, Observation) and entry.number < turn.number]
+    told = submission.unread(facts, beside, [result for entry in seen for result in entry.results])
+    return [one for one in told if all(one not in entry.notes for entry in seen)]
 
 
 def _within(problems: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """A role is what differs between agents; the loop, the bus and the checks' machinery are the same for all."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import shared.training
 from shared.agent.brief import Brief
 from shared.contracts.base import AgentName, Contract, Event, Spent, ToolArgs
 from shared.contracts.state import RunState
+from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
 
 LIBRARY = Path(shared.training.__file__).with_name("README.md")
@@ -43,6 +44,8 @@ class Submission:
     check: Callable[[Any, Facts, Brief], list[str]]
     event: Callable[[Any, Facts, Brief, RunState, Spent], Event]
     probe: Callable[[Any, Brief], Probe | None] = lambda answer, brief: None
+    unread: Callable[[Facts, Sequence[ToolResult], Sequence[ToolResult]], list[str]] = lambda facts, beside, before: []
+    """What the results of calls beside it say that those before did not: for that it comes back, once."""
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,9 @@ class Coverage(Contract):
     counts: dict[str, int] = {}
     """Class or structure -> cases (of masks: where it is known without opening them)."""
     label_names: tuple[str, ...] = ()
-    """Classes or structures, sorted naturally."""
+    """Classes or structures, sorted naturally; grades from least to most."""
+    ordered: bool = False
+    """Whether the classes are grades, as `label.order` of the rules says."""
     label_values: dict[str, int] = {}
     """Of masks: structure -> value in the cases' masks."""
     splits: dict[str, int] = {}
@@ -126,6 +128,11 @@ class Coverage(Contract):
     """Why no model can be made of this: no case, one class, one patient. Empty when one can."""
     examples: tuple[dict[str, JsonValue], ...] = ()
     """The first cases, each in a line's worth of fields."""
+
+    @property
+    def lost(self) -> int:
+        """Of `left_out`, what was not to be expected."""
+        return sum(self.left_out.values()) - sum(self.lossless.values())
 
 
 class CaseRecord(Contract):

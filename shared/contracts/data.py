@@ -33,6 +33,8 @@ class DatasetFacts(Contract):
     dimensions: Literal[2, 3]
     label_names: tuple[str, ...] = ()
     """Class names in the order of their numbers 0..N-1; of a segmentation the structures, without background."""
+    ordered: bool = False
+    """Whether the classes are grades: `label_names` goes from least to most."""
     label_values: dict[str, int] = {}
     """Of a segmentation: structure -> its value in the masks; 0 is background and never listed."""
     channels: tuple[str, ...] = ()

@@ -7,8 +7,8 @@ from pydantic import Field, JsonValue
 from shared.contracts.base import Contract
 from shared.contracts.rules import Source
 
-GROUPS, COLUMNS = 12, 30
-"""Kinds of files (and tables), and columns of each, that the Data Engineer's core is told."""
+GROUPS, COLUMNS, CODES = 12, 30, 8
+"""Kinds of files (and tables), columns of each, and codes of a column that the Data Engineer's core is told."""
 ColumnKind = Literal["integer", "number", "date", "text", "category", "id", "empty"]
 MODALITIES = {"CT": "CT", "MR": "MRI", "PT": "PET", "US": "ultrasound", "CR": "X-ray", "DX": "X-ray",
               "MG": "mammography", "OP": "photograph", "OPT": "OCT",
@@ -26,6 +26,8 @@ class Column(Contract):
     distinct: int
     values: dict[str, int] = {}
     """Value -> rows, where there are 20 values at most."""
+    codes: dict[str, str] = {}
+    """Value -> its name in a data dictionary of the dataset, in the dictionary's order; of 20 at most."""
     names_files: float = 0.0
     """Share of image files (or folders of slices) that its values name."""
     names_people: bool = False
@@ -69,6 +71,9 @@ class FileGroup(Contract):
     """Of npz, mat and h5 files that hold several arrays or values: name -> shape, type and, of small ones, values."""
     unreadable: int = 0
     looked_at: int = 0
+    opened: int = 0
+    empty: int = 0
+    """Of masks: how many were opened whole, and how many of these mark nothing."""
 
 
 class Candidate(Contract):
@@ -126,11 +131,12 @@ class Profile(Contract):
         groups = [
             f"{one.files} x {one.pattern} ({', '.join(filter(None, (one.kind, one.modality, _size(one))))})"
             + (f", {one.unreadable} of {one.looked_at} not readable" if one.unreadable else "")
+            + (f", {one.empty} of {one.opened} opened ones mark nothing" if one.opened else "")
             for one in self.groups[:GROUPS]
         ]
         tables = [
             f"{one.file}{f' sheet {one.sheet}' if one.sheet else ''}: {one.rows} rows of "
-            + ", ".join(column.name for column in one.columns[:COLUMNS])
+            + ", ".join(map(_column, one.columns[:COLUMNS]))
             for one in self.tables[:GROUPS]
         ]
         wrong = list(self.warnings[:5])
@@ -152,6 +158,11 @@ class Profile(Contract):
             modalities={name: many for name, many in self.modalities.items() if name.rstrip("?") in MODALITIES},
             tasks=self.tasks, not_read=self.not_read,
         )  # fmt: skip
+
+
+def _column(one: Column) -> str:
+    codes = ", ".join(f"{code} = {name}" for code, name in list(one.codes.items())[:CODES])
+    return f"{one.name} ({codes})" if codes else one.name
 
 
 def _size(group: FileGroup) -> str:

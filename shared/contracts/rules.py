@@ -112,8 +112,16 @@ class LabelRule(Contract):
     leave the case out."""
     only: tuple[str, ...] = ()
     """Classes that were asked for; cases of others are left out (of several labels: others are dropped)."""
+    order: tuple[str, ...] = ()
+    """All classes from least to most, where they are grades or stages; empty where they are kinds."""
     missing: Literal["leave_out", "none"] = "leave_out"
     """Of several labels: what an empty cell means, unknown or that none holds."""
+
+    @model_validator(mode="after")
+    def _one_grade(self) -> Self:
+        if self.order and (self.separator is not None or self.several):
+            raise ValueError("`order` is of classes of which a case has one: it goes with no `separator`, no `several`")
+        return self
 
 
 MaskKind = Literal[
@@ -172,6 +180,9 @@ class MaskRule(Contract):
     """Structures that were asked for; others count as background."""
     missing: Literal["leave_out", "empty"] = "leave_out"
     """What a case without a mask is: left out, or healthy with nothing marked."""
+    marked: Source | None = None
+    """Yes or no (1 or 0): whether there is something to mark. Of cases without a mask one with no is healthy, whatever
+    `missing` says, and one with yes lacks its mask and is left out."""
 
 
 class TextRule(Contract):
@@ -262,5 +273,6 @@ class Rules(Contract):
         texts = self.text.sources if self.text else ()
         split = (self.split.source,) if self.split else ()
         excluded = (one.source for one in self.exclude)
-        found = (self.patient, self.slope, self.intercept, *label, *texts, *split, *excluded)
+        marked = (one.marked for one in self.masks)
+        found = (self.patient, self.slope, self.intercept, *label, *texts, *split, *excluded, *marked)
         return tuple(source for source in found if source is not None)

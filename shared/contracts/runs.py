@@ -114,7 +114,8 @@ class TaskPlan(Contract):
     modality: str
     anatomy: str = ""
     metric: str
-    """`auc_macro`, `balanced_accuracy`, `accuracy`, `f1_macro`, `dice`, ... as the scorer names them."""
+    """`auc_macro`, `balanced_accuracy`, `accuracy`, `f1_macro`, `quadratic_kappa` of grades, `dice`, ... as the scorer
+    names them."""
     acceptable: AcceptableRange | None = None
     max_train: int | None = Field(default=None, ge=1)
     """Most samples to train on, if the card or request caps them."""

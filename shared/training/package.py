@@ -79,11 +79,11 @@ def write_package(
     found = needed(predict)
     texts = {name: as_exported(path.read_text(encoding="utf-8")) for name, path in found.files.items()}
     texts |= {path.name: path.read_text(encoding="utf-8") for path in files}
-    channels = read_json(Path("label_map.json")).get("channels", [])
-    if channels and not facts.channel_names:
-        facts = replace(facts, channel_names=channels)
+    told = read_json(Path("label_map.json"))
+    if told.get("channels") and not facts.channel_names:
+        facts = replace(facts, channel_names=told["channels"])
     values: dict[str, Any] = {"values": dict(facts.label_values)} if facts.label_values else {}
-    values |= {"channels": channels} if channels else {}
+    values |= {key: told[key] for key in ("channels", "ordered") if told.get(key)}
     versions = pinned(sorted({*imports, *found.distributions}))
     with drafted(folder) as draft:
         save_weights(draft / "model.safetensors")

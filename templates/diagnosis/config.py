@@ -36,7 +36,9 @@ class Loss(Section):
 class Training(configfile.Training):
     """Further keys, from epochs to seed, stand in shared/training/configfile.py."""
 
-    metric: Literal["auc_macro", "auc_macro_by_patient", "balanced_accuracy", "accuracy", "f1_macro"] = "auc_macro"
+    metric: Literal[
+        "auc_macro", "auc_macro_by_patient", "balanced_accuracy", "accuracy", "f1_macro", "quadratic_kappa"
+    ] = "auc_macro"
     """Chooses the weights, on the validation part."""
     sampling: Literal["shuffled", "balanced"] = "shuffled"
     """balanced: samples are drawn so that an epoch sees every class equally often; loss.class_weights is then off."""

@@ -19,7 +19,7 @@ class Cases(images.Cases):
 
     def __init__(self, config: Any, rows: Sequence[Row], cache: Any = None) -> None:
         super().__init__(config, rows, cache)
-        self.label_names = label_names(config)
+        self.label_names, self.ordered = label_names(config), ordered(config)
         self.targets = [target(row, self.label_names, bool(config.multi_label)) for row in rows]
 
     def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
@@ -44,7 +44,16 @@ def resolve(config: Any) -> Any:
 
 
 def label_names(config: Any) -> list[str]:
-    return list(json.loads(Path(config.label_map).read_text(encoding="utf-8"))["names"])
+    return list(_label_map(config)["names"])
+
+
+def ordered(config: Any) -> bool:
+    """Whether classes are grades, from least to most."""
+    return bool(_label_map(config).get("ordered"))
+
+
+def _label_map(config: Any) -> dict[str, Any]:
+    return dict(json.loads(Path(config.label_map).read_text(encoding="utf-8")))
 
 
 def target(row: Row, names: Sequence[str], several: bool) -> torch.Tensor:

@@ -7,21 +7,25 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, softmax
-from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, recall_score, roc_auc_score
+from sklearn.metrics import accuracy_score, cohen_kappa_score, confusion_matrix, f1_score, recall_score, roc_auc_score
 
 from shared.training import told
 from shared.training.dice import mean
 
 
 def scores(
-    logits: np.ndarray, labels: np.ndarray, multi_label: bool, patients: Sequence[str] | None = None
+    logits: np.ndarray,
+    labels: np.ndarray,
+    multi_label: bool,
+    patients: Sequence[str] | None = None,
+    ordered: bool = False,
 ) -> dict[str, float | None]:
     """`logits` (N, classes); `labels` (N,) numbers, or (N, classes) of 0 and 1 if multi-label.
 
     auc_macro is the mean of one-against-rest over the classes that are both present and absent in `labels`;
     auc_macro_by_patient is the same after scans of one patient (of `patients`, N) with the same labels have become one
     case with the mean of their probabilities. Multi-label: accuracy is that of all labels of a sample at once,
-    balanced_accuracy the mean over classes.
+    balanced_accuracy the mean over classes. Of `ordered` classes, which are grades, also quadratic_kappa.
     """
     chances = probabilities(logits, multi_label)
     truth = one_hot(labels, chances.shape[1], multi_label)
@@ -34,12 +38,21 @@ def scores(
     else:
         truth, said = labels.astype(int), chances.argmax(1)
         balanced = float(recall_score(truth, said, labels=np.unique(truth), average="macro"))
+        if ordered:
+            found["quadratic_kappa"] = quadratic_kappa(truth, said, chances.shape[1])
     return found | {
         "balanced_accuracy": balanced,
         "accuracy": float(accuracy_score(truth, said)),
         # Of one label, a class that is neither there nor found does not count; of several it counts as missed.
         "f1_macro": float(f1_score(truth, said, average="macro", zero_division=0)),
     }
+
+
+def quadratic_kappa(labels: np.ndarray, picked: np.ndarray, grades: int) -> float | None:
+    """How far answers and truth agree beyond chance: 1 throughout, and the less the more grades they are apart."""
+    if len({*labels, *picked}) < 2:
+        return None
+    return float(cohen_kappa_score(labels, picked, labels=range(grades), weights="quadratic"))
 
 
 def temperature(logits: np.ndarray, labels: np.ndarray, multi_label: bool) -> float:
@@ -99,7 +112,7 @@ def told_of_cases(found: Any, cases: Any, multi_label: bool, metric: str) -> dic
 
     def figure(numbers: Sequence[int], drawn: Sequence[str]) -> float | None:
         some = list(numbers)
-        return scores(found.predictions[some], found.label_ids[some], multi_label, drawn)[metric]
+        return scores(found.predictions[some], found.label_ids[some], multi_label, drawn, cases.ordered)[metric]
 
     more: dict[str, Any] = {"auc_by_class": dict(zip(names, aucs(chances, truth), strict=True))}
     if not multi_label:  # rows are what is true, columns what was said

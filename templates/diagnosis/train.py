@@ -60,6 +60,11 @@ def train(config: Any) -> int:
     checks.refuse(checks.split_problems(rows, config) + checks.label_problems(rows, data.label_names(config)))
     needed(HERE / "predict.py")
 
+    if config.training.metric == "quadratic_kappa" and not data.ordered(config):
+        raise ConfigError(
+            "training.metric quadratic_kappa is of grades, and label_map.json does not say that classes are"
+        )
+
     # Several GPUs: this command once more for each of them, and nothing else here.
     if (processes := ranks.wanted_processes(config.training.processes)) > 1:
         return ranks.launch(processes)
@@ -75,7 +80,7 @@ def train(config: Any) -> int:
 
     # Network and loss. A rare class is drawn more often, or weighs more in the loss; not both.
     set_seed(config.training.seed)
-    multi_label, classes = bool(config.multi_label), len(train_set.label_names)
+    multi_label, ordered, classes = bool(config.multi_label), train_set.ordered, len(train_set.label_names)
     hot = one_hot(torch.stack(train_set.targets).numpy(), classes, multi_label)
     balanced = config.training.sampling == "balanced"
     weighted = config.loss.class_weights == "balanced" and not balanced
@@ -129,7 +134,7 @@ def train(config: Any) -> int:
         train_dataset=train_set,
         eval_dataset=val_set,
         optimizers=(optimizer, schedule),
-        compute_metrics=lambda found: scores(found.predictions, found.label_ids, multi_label, patients),
+        compute_metrics=lambda found: scores(found.predictions, found.label_ids, multi_label, patients, ordered),
         callbacks=[watch],
         augmented=augmented,
         average=average,
@@ -160,7 +165,7 @@ def train(config: Any) -> int:
         channel_names=("red", "green", "blue") if images.in_colour(how) and how.views == 1 else (),
         counts=counts,
         metric_name=wanted.metric,
-        metrics=scores(logits, labels, multi_label, patients),
+        metrics=scores(logits, labels, multi_label, patients, ordered),
         model=described(network),
         loss=described(getattr(network, "loss", None)),
         augmentation=described(train_set.augment),

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 import yaml
 from PIL import Image
+from pydantic import JsonValue
 
+from services.data_engineer.check import unread
 from shared.contracts.rules import Rules
+from shared.contracts.tools import ToolResult
 from shared.dataset.rules.resolve import resolve
 from tests.agents.data_engineer_bench import Bench, brief
 
@@ -53,6 +56,30 @@ def test_rules_are_found_tried_and_submitted(bench: Bench) -> None:
     assert len(found.cases) == 24 and found.coverage.patients == 12
     assert found.coverage.label_names == ("benign", "malignant", "normal")
     assert len(end.calls) <= 4
+
+
+def test_what_rules_tried_beside_a_submission_tell_is_read_first(bench: Bench) -> None:
+    films(bench, lambda n: {"diagnosis": ("ill", "well", "unsure")[n % 3]})
+
+    def covered(**classes: str) -> dict[str, JsonValue]:
+        label = {"source": {"table": "t", "column": "diagnosis"}, "classes": classes}
+        rules = Rules(task="diagnosis", dimensions=2, images=[{"files": "films/{n}.png"}], label=label,
+                      tables={"t": {"file": "labels.csv", "key": "image"}})  # fmt: skip
+        return resolve(rules, bench.data).coverage.model_dump(mode="json")
+
+    def result(tool: str, ok: bool = True, **data: JsonValue) -> ToolResult:
+        return ToolResult(call_id="c", tool=tool, ok=ok, summary="told", data=data)
+
+    part, whole = covered(ill="ill", well="well"), covered(ill="ill", well="well", unsure="unsure")
+    tried = result("try_rules", coverage=part)
+    (told,) = unread({"coverage": part}, [tried], [])
+    assert "leaves out 8 files, rows or cases" in told
+    proposal = {"rules": {}, "coverage": part, "share": 1, "score": 1, "says": ""}
+    for before in (tried, result("propose_rules", proposals=[proposal])):
+        assert unread({"coverage": part}, [tried], [before]) == [], "told before"
+    assert unread({"coverage": whole}, [result("try_rules", coverage=whole)], []) == [], "nothing is lost"
+    assert "other rules" in unread({"coverage": whole}, [tried], [tried])[0]
+    assert "failed" in unread({"coverage": whole}, [result("try_rules", ok=False)], [])[0]
 
 
 def test_two_label_columns_are_a_question_and_the_answer_decides(bench: Bench) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,16 @@ from shared.agent.role import Facts, Probe, Role, Submission
 from shared.agent.stuck import hopeless, nudge
 from shared.bus import Bus
 from shared.contracts.base import Event, Spent, new_run_id
-from shared.contracts.runs import Budget, DataCard, Infeasibility, Infeasible, RunRequested, TaskPlan, TaskPlanned
+from shared.contracts.runs import (
+    Budget,
+    DataCard,
+    Infeasibility,
+    Infeasible,
+    RunRequested,
+    Switch,
+    TaskPlan,
+    TaskPlanned,
+)
 from shared.contracts.starting import StartTraining
 from shared.contracts.state import RunState, order_for
 from shared.contracts.tools import ReadFiles, RunScript, ToolCall, ToolResult
@@ -93,10 +102,10 @@ class Runner:
         self.has_job.set()
 
 
-async def planned(bus: Bus, **budget: int) -> RunState:
+async def planned(bus: Bus, without: tuple[Switch, ...] = (), **budget: int) -> RunState:
     run_id = new_run_id()
     asked = RunRequested.make(
-        run_id=run_id, sender="gateway", cause=None, requirement="a model", budget=Budget(**budget)
+        run_id=run_id, sender="gateway", cause=None, requirement="a model", budget=Budget(**budget), without=without
     )
     await bus.append(asked)
     plan = TaskPlan(task="diagnosis", dataset_id="d", reason="r", dimensions=2, modality="CT", metric="auc_macro")
@@ -228,6 +237,31 @@ async def test_beside_a_submission_a_job_is_started_only_where_it_is_refused(bus
         else:
             await asyncio.wait_for(runner.has_job.wait(), 10)
     assert [made.tool for made in runner.calls][:2] == ["read_files", "resolve_rules"]
+
+
+async def test_what_calls_beside_a_submission_tell_brings_it_back_once(bus: Bus) -> None:
+    state = await planned(bus)
+
+    def unread(facts: Facts, beside: Sequence[ToolResult], before: Sequence[ToolResult]) -> list[str]:
+        return [f"{len(beside)} beside, {len(before)} before"] if beside else []
+
+    (one,) = role().submissions
+    its = replace(role(), submissions=(replace(one, unread=unread),))
+    desk, core = desk_for(bus, state, its), Script((*READ, *SUBMIT), SUBMIT)
+    async with serving(bus, Runner(resolve_rules={"ok": True})):
+        accepted = await run_agent(desk, core)
+    assert accepted is not None and core.asked == 2
+    told = [entry for entry in desk.entries if isinstance(entry, Observation)][1]
+    assert told.notes == ("1 beside, 0 before",) and [result.ok for result in told.results] == [True, False]
+
+    # Who says the same again has read it; who has one try is not asked to read.
+    always = replace(its, submissions=(replace(one, unread=lambda *told: ["read it"]),))
+    for switches, turns in (((), 2), (("debugging",), 1)):
+        state = await planned(bus, without=switches)
+        core = Script((*READ, *SUBMIT), (*READ, *SUBMIT))
+        async with serving(bus, Runner(resolve_rules={"ok": True})):
+            assert await run_agent(desk_for(bus, state, always), core) is not None
+        assert core.asked == turns
 
 
 async def test_a_changed_playbook_is_noticed_and_not_followed(bus: Bus) -> None:

@@ -225,7 +225,8 @@ def test_the_keeper_ends_what_nobody_else_ends() -> None:
         ("A report generator, ROUGE-L at least 0.3", "rouge_l"),
         ("Reports judged by CIDEr", "cider_d"),
         ("A report generator scored with BLEU and the like", None),
+        ("Grade arthrosis of the knee; quadratic weighted kappa counts, not accuracy", "quadratic_kappa"),
     ],
 )
-def test_a_figure_of_texts_is_taken_by_its_name(request_text: str, metric: str | None) -> None:
+def test_a_figure_is_taken_by_its_name(request_text: str, metric: str | None) -> None:
     assert named_metric(request_text) == metric

@@ -6,10 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from propose_files import picture, volume
+from resolve_files import carried_out, dicom
 
 from shared.dataset.files.listing import list_files
 from shared.dataset.profile.damaged import in_words
+from shared.dataset.rules.reasons import UNREAD
+from shared.dataset.rules.targets import NO_PATIENT
 
 ROOT = Path(__file__).parents[2]
 RULES = """
@@ -60,3 +64,18 @@ def test_proposals_and_tried_rules_name_them(tmp_path: Path) -> None:
     assert "normal/6.png (0 bytes)" in proposed and "## 1. " in proposed
     tried = told("resolve_rules.py", "dataset.yaml", tmp_path / "data", tmp_path)
     assert tried.startswith("UNREADABLE: 1 of 15 image files cannot be read: benign/3.png (cut off, ")
+
+
+@pytest.mark.parametrize("case", ["file", "series", ["header.AccessionNumber"]])
+def test_a_file_without_a_readable_header_is_told_once(tmp_path: Path, case: str | list[str]) -> None:
+    for number in range(4):
+        dicom(tmp_path / f"a/{number}.dcm", f"P{number}", f"s{number}", AccessionNumber=f"A{number}")
+    (tmp_path / "a/1.dcm").write_bytes((tmp_path / "a/1.dcm").read_bytes()[:200])
+    (tmp_path / "a/2.dcm").write_bytes(b"")
+    dicom(tmp_path / "a/3.dcm", "", "s3", AccessionNumber="A3")
+    several = {"several": "views"} if isinstance(case, list) else {}
+    done = carried_out(tmp_path, images="a/{n}.dcm", case=case, **several, patient={"header": "PatientID"},
+                       label={"source": {"header": "Modality"}})  # fmt: skip
+    told = {reason: len(names) for reason, names in done.left_out.items()}
+    assert told == {UNREAD: 2, NO_PATIENT: 1}, "only what can be read has no patient"
+    assert len(done.cases) == 1

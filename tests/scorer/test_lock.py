@@ -46,6 +46,14 @@ def reports(count: int = 20, **of_7: object) -> list[CaseRecord]:
     return [*found[:7], found[7].model_copy(update=of_7), *found[8:]]
 
 
+def test_grades_keep_their_order_behind_the_lock() -> None:
+    grades = ("none", "mild", "severe")
+    lock = locked(table(labelled(60, grades), ordered=True, label_names=grades))
+    assert lock.sealed.facts.label_names == grades and lock.view.facts.ordered
+    kinds = locked(table(labelled(60, grades), label_names=grades)).sealed.facts
+    assert kinds.label_names == ("mild", "none", "severe") and not kinds.ordered
+
+
 def test_a_clean_table_locks() -> None:
     lock = locked(table(labelled(40)))
     assert lock.patients == {"train": 22, "val": 6, "test": 12}

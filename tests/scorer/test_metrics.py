@@ -1,10 +1,13 @@
 """Our vectorised metrics against scikit-learn on random draws, and the statistics of intervals and permutations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import (
     accuracy_score,
     balanced_accuracy_score,
+    cohen_kappa_score,
     f1_score,
     precision_score,
     recall_score,
@@ -42,6 +45,8 @@ def reference(metric: str, cases: Cases) -> float:
         return balanced_accuracy_score(cases.truth, cases.predicted)
     if metric == "accuracy":
         return accuracy_score(cases.truth, cases.predicted)
+    if metric == "quadratic_kappa":
+        return cohen_kappa_score(cases.truth, cases.predicted, labels=range(len(cases.classes)), weights="quadratic")
     return f1_score(cases.truth, cases.predicted, labels=present, average="macro", zero_division=0)
 
 
@@ -100,6 +105,15 @@ def test_an_undefined_metric_is_none_and_not_nan() -> None:
 def test_a_case_without_an_answer_is_wrong() -> None:
     cases = Cases(np.array([0, 1]), np.full((2, 2), 0.5), np.array([-1, -1]), np.arange(2), NAMES[:2])
     assert [value(metric, cases) for metric in ("accuracy", "balanced_accuracy", "f1_macro")] == [0, 0, 0]
+    assert value("quadratic_kappa", cases) == -1, "the farthest grade stands for it"
+
+
+def test_the_interval_of_kappa_lies_on_a_scale_from_minus_one() -> None:
+    graded = random_cases(2, n=80, classes=4)
+    for cases in (graded, replace(graded, predicted=3 - graded.predicted)):
+        kappa, interval = value("quadratic_kappa", cases), bootstrap(cases, "quadratic_kappa", 200)
+        assert -1 < interval.low < kappa < interval.high < 1
+    assert kappa < 0 and interval.high - interval.low < 0.7
 
 
 def test_draws_that_lose_a_class_are_drawn_again_and_counted() -> None:
@@ -185,6 +199,7 @@ def test_a_constant_answer_has_p_1() -> None:
     [
         ("AUC", "diagnosis", "auc_macro"),
         ("Balanced Accuracy", "diagnosis", "balanced_accuracy"),
+        ("QWK", "diagnosis", "quadratic_kappa"),
         ("dice", "diagnosis", None),
         ("Dice-Score", "organ_segmentation", "dice"),
         ("accuracy", "anomaly_detection", None),

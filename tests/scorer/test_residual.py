@@ -10,7 +10,7 @@ from case_tables import by_rules, labelled, table
 
 from services.scorer.residual import BOUND, Residual, residual
 from services.tool_runner.intake_rules import read_rules
-from shared.contracts.cases import CaseTable
+from shared.contracts.cases import Apart, CaseTable
 from shared.contracts.rules import Rules
 
 RULES: dict[str, Any] = {
@@ -54,6 +54,21 @@ def test_what_differs_from_a_proposal_is_counted_and_no_more() -> None:
     assert residual([searched], WORDS, CASES).bits["rules"] < 10
     written = RULES | {"label": RULES["label"] | {"only": ["xq", "zw"]}}
     assert bits(written).bits["rules"] > bits(wanted).bits["rules"] + 20
+
+
+def test_an_order_that_nobody_proposed_counts() -> None:
+    def of(order: Sequence[str]) -> float:
+        made = tables(RULES | {"label": RULES["label"] | {"order": order}}, [proposed], ordered=True, label_names=order)
+        return residual([made], WORDS, CASES).bits["rules"]
+
+    proposed = RULES | {"label": RULES["label"] | {"order": ["normal", "other", "covid"]}}
+    assert of(["normal", "other", "covid"]) < 10 < math.log2(6) + 10 < of(["covid", "normal", "other"])
+    same = Apart(cases=CASES)
+    told = tables(RULES, [RULES], ordered=True, label_names=("other", "normal", "covid"))
+    (one,) = told.proposals
+    plain = one.model_copy(update={"apart": same, "coverage": one.coverage.model_copy(update={"ordered": False})})
+    given = told.model_copy(update={"rules": Rules.model_validate(RULES | {"case": "series"}), "proposals": (plain,)})
+    assert residual([given], WORDS, CASES).bits["rules"] > 10, "by what is told beside the cases, too"
 
 
 TOLD = [(7 * n * n + n // 3) % 5 < 2 for n in range(CASES)]

@@ -331,6 +331,22 @@ async def test_what_the_scorer_cannot_score_is_said_before_anything_is_trained(w
     assert "balanced_accuracy" in returned.reason
 
 
+async def test_kappa_stands_beside_the_figures_of_grades(world: World) -> None:
+    names = tuple(sorted({case.label for case in world.table.cases}, reverse=True))
+    graded = world.table.coverage.model_copy(update={"ordered": True, "label_names": names})
+    world.table = world.table.model_copy(update={"coverage": graded})
+    result = await scored(world, metric="QWK")
+    assert (result.metric.name, result.metric.value, result.metric.high) == ("quadratic_kappa", 1.0, 1.0)
+    assert (await world.sealed()).facts.label_names == names
+
+
+async def test_kappa_of_classes_without_an_order_goes_back(world: World) -> None:
+    await world.begin(metric="kappa")
+    await world.prepare()
+    returned = await world.wait(WorkReturned)
+    assert returned.target == "data_engineer" and "`label.order`" in returned.reason
+
+
 async def test_an_error_that_stays_ends_the_run_with_its_reason(world: World) -> None:
     world.outcome = "silent"
     await world.begin()

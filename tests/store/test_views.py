@@ -116,6 +116,11 @@ def test_the_build_seed_is_an_allow_list(rows: list[IndexRow], stored: tuple[Sto
     }
     assert found["label_dict.json"] == {"sick": 0, "well": 1}
     assert found["train.json"]["xa/image.png"] == ["well"]
+    write_build_seed(_view(rows[:3], stored[:3], ordered=True), tmp_path / "seed")
+    assert json.loads((tmp_path / "seed" / "label_map.json").read_text()) == {
+        "names": ["sick", "well"],
+        "ordered": True,
+    }
 
 
 async def test_a_view_holds_the_masks_of_its_cases(store: Store, rows: list[IndexRow], tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ class Bench:
         self.names: list[str] = []
         self.values: dict[str, int] = {}
         """Of a segmentation: structure -> value in the masks."""
+        self.ordered = False
 
     def scans(self, count: int, shape: tuple[int, ...], names: Sequence[str] = ("plain", "block")) -> None:
         """PNG slices (3D shape) or single PNG images (2D). Each class but the first has a bright block in its place."""
@@ -110,7 +111,7 @@ class Bench:
     def write(self) -> None:
         lines = "".join(json.dumps(row) + "\n" for row in self.rows)
         (self.workspace / "train_index.jsonl").write_text(lines)
-        values = {"values": self.values} if self.values else {}
+        values = {key: value for key, value in (("values", self.values), ("ordered", self.ordered)) if value}
         (self.workspace / "label_map.json").write_text(json.dumps({"names": self.names, **values}))
 
     def configure(self, **edits: object) -> None:
@@ -163,6 +164,7 @@ def trained_3d(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A 3D training to its end, shared by all tests that only read it."""
     made = Bench(tmp_path_factory.mktemp("trained"))
     made.scans(18, (9, 40, 40), ("plain", "left block", "right block"))
+    made.ordered = True
     made.write()
     made.configure(epochs=3, width=8, input_shape=[8, 24, 24], patience=0)
     done = made.train()

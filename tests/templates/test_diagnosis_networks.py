@@ -231,6 +231,16 @@ def test_labels_without_both_sides_are_left_out_of_the_mean():
     assert ours.metrics.scores(logits[:1], labels[:1], True)["auc_macro"] is None
 
 
+def test_grades_that_are_far_off_cost_more_than_near_ones():
+    labels = np.array([0, 1, 2, 3] * 3)
+    near, far = (np.eye(4)[np.where(labels == 0, said, labels)] for said in (1, 3))
+    found = [ours.metrics.scores(logits, labels, False, ordered=True) for logits in (np.eye(4)[labels], near, far)]
+    best, off_by_one, off_by_three = (one["quadratic_kappa"] for one in found)
+    assert best == 1 > off_by_one > off_by_three and found[1]["accuracy"] == found[2]["accuracy"]
+    assert "quadratic_kappa" not in ours.metrics.scores(near, labels, False), "classes that are kinds have none"
+    assert ours.metrics.scores(near[:1], np.array([1]), False, ordered=True)["quadratic_kappa"] is None
+
+
 def test_a_temperature_makes_chances_as_sure_as_they_are_right():
     generator = np.random.default_rng(0)
     logits = generator.normal(0, 1, (500, 3))

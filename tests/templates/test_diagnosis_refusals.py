@@ -39,6 +39,15 @@ def test_a_training_that_would_never_end_is_refused(bench):
     assert done.returncode == 2 and "set one of them" in done.stderr and left_behind(bench) == set()
 
 
+def test_kappa_is_of_classes_that_are_grades(bench):
+    bench.scans(9, (16, 16), ("none", "mild", "severe"))
+    bench.write()
+    bench.configure(metric="quadratic_kappa")
+    done = bench.train()
+    assert done.returncode == 2 and "label_map.json does not say that classes are" in done.stderr
+    assert left_behind(bench) == set()
+
+
 def test_index_problems_are_listed_at_once(bench):
     bench.scans(9, (16, 16), ("a", "b", "c"))
     bench.rows[-1]["patient"] = bench.rows[0]["patient"]

@@ -69,7 +69,9 @@ def test_card_and_metadata_state_recorded_facts(trained_3d):
     metadata = json.loads((package / "metadata.json").read_text())
     image = metadata["network_data_format"]["inputs"]["image"]
     assert image["spatial_shape"] == [8, 24, 24] and image["num_channels"] == 1
-    names = json.loads((package / "label_map.json").read_text())["names"]
+    label_map = json.loads((package / "label_map.json").read_text())
+    names = label_map["names"]
+    assert label_map["ordered"] and -1 <= trained_3d.metrics()["metrics"]["quadratic_kappa"] <= 1
     assert list(metadata["network_data_format"]["outputs"]["pred"]["channel_def"].values()) == names
     card = (package / "MODEL_CARD.md").read_text()
     assert "| left block | 4 | 2 |" in card

@@ -15,6 +15,7 @@ from services.scorer.classes.labels import LabelCases
 from services.scorer.classes.metrics import Cases
 from services.scorer.classes.predictions import Predictions, read_predictions, unusable
 from services.scorer.findings import DRAWS, Asked, Findings, metric_of, patient_numbers
+from services.scorer.names import KAPPA
 from services.scorer.patients import Floats, Interval, Ints, over_patients
 from services.scorer.rows import label_of, several_labels
 from shared.contracts.scoring import Gate, Metric
@@ -48,6 +49,7 @@ def _single(asked: Asked, read: Predictions) -> Findings:
     found = [
         _metric(name, metrics.value(name, cases), metrics.bootstrap(cases, name, DRAWS, asked.seed), cases.patients)
         for name in metrics.METRICS
+        if name != KAPPA or asked.facts.ordered
     ]
     if people := metrics.by_patient(cases):
         interval = metrics.bootstrap(people, "auc_macro", DRAWS, asked.seed)

@@ -23,7 +23,7 @@ from services.scorer.patients import Floats, Interval, Ints, over_patients, perm
 Bools = npt.NDArray[np.bool_]
 
 PRECISION = "average_precision_macro"
-METRICS = (*names.METRICS["diagnosis"], PRECISION)
+METRICS = (*(name for name in names.METRICS["diagnosis"] if name != names.KAPPA), PRECISION)
 SURE = 0.5
 
 

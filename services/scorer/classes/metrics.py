@@ -9,10 +9,13 @@ value is the draw in which all weights are 1. Rules for classes without cases:
   mean of one class against the rest;
 - a draw that lost one of these classes has no `auc_macro`, `balanced_accuracy` or `f1_macro`: it is replaced by another
   draw and counted, never averaged over fewer classes;
+- `quadratic_kappa` is of classes that are grades, with their numbers in `classes` for grades: 1 less the mean square of
+  how many grades the answers are off, as a share of what it is for answers that have nothing to do with the truth. No
+  usable answer is the grade that is farthest off;
 - what is undefined is NaN inside this module and absent (None, or no key) outside it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +66,8 @@ def draw_values(metric: str, cases: Cases, truth: Ints, weights: Floats) -> Floa
         return np.asarray(np.mean(each, axis=0))
     if metric == "accuracy":
         return np.asarray((weights * (truth == cases.predicted)).sum(axis=1) / weights.sum(axis=1))
+    if metric == names.KAPPA:
+        return _kappa(truth, cases.predicted, len(cases.classes), weights)
     if metric not in METRICS:
         raise ValueError(f"no metric is called {metric!r}; there are {', '.join(METRICS)}")
     each = []
@@ -75,6 +80,18 @@ def draw_values(metric: str, cases: Cases, truth: Ints, weights: Floats) -> Floa
             answered = (weights * (cases.predicted == c)).sum(axis=1)
             each.append(np.where(actual > 0, ratio(2 * hits, actual + answered), np.nan))
     return np.asarray(np.mean(each, axis=0))
+
+
+def _kappa(truth: Ints, predicted: Ints, grades: int, weights: Floats) -> Floats:
+    """Quadratic weighted kappa (J. Cohen, Psychological Bulletin 70, 1968)."""
+    farthest = np.where(2 * truth < grades - 1, grades - 1, 0)
+    said = np.where(predicted < 0, farthest, predicted)
+
+    def mean(of: Ints) -> Floats:
+        return np.asarray((weights * of).sum(axis=-1) / weights.sum(axis=-1))
+
+    by_chance = mean(truth**2) + mean(said**2) - 2 * mean(truth) * mean(said)
+    return 1 - ratio(mean((truth - said) ** 2), by_chance)
 
 
 def per_class(cases: Cases) -> dict[str, dict[str, float]]:
@@ -107,14 +124,18 @@ def by_patient(cases: Cases) -> Cases | None:
 
 def bootstrap(cases: Cases, metric: str, draws: int = 1000, seed: int = 0) -> Interval | None:
     """95 % interval over patients; None when the metric is undefined, or for fewer than a twentieth of the draws."""
-    each = [] if metric == "accuracy" else [np.flatnonzero(cases.truth == c) for c in np.unique(cases.truth)]
-    return over_patients(
+    whole = metric in ("accuracy", names.KAPPA)
+    each = [] if whole else [np.flatnonzero(cases.truth == c) for c in np.unique(cases.truth)]
+    low = names.LOWEST.get(metric, 0.0)  # a scale from -1 to 1 is seen as one from 0 to 1, and back
+
+    found = over_patients(
         cases.patients,
-        lambda weights: draw_values(metric, cases, cases.truth, weights),
+        lambda weights: (draw_values(metric, cases, cases.truth, weights) - low) / (1 - low),
         draws,
         seed,
         classes=each,
     )
+    return found and replace(found, low=low + (1 - low) * found.low, high=low + (1 - low) * found.high)
 
 
 def permute(cases: Cases, metric: str, draws: int = 1000, seed: int = 0) -> Floats:

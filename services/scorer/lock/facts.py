@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from services.scorer.lock.left_out import reasons_told
 from shared.contracts.base import SEGMENTATIONS
-from shared.contracts.cases import CaseRecord, CaseTable, Grouping
+from shared.contracts.cases import CaseRecord, CaseTable, Coverage, Grouping
 from shared.contracts.data import DatasetFacts
 from shared.contracts.rules import Split
 from shared.imaging.order import natural
@@ -39,7 +39,8 @@ def facts_of(
         {
             "task": coverage.task,
             "dimensions": coverage.dimensions,
-            "label_names": tuple(values) or vocabulary(cases),
+            "label_names": tuple(values) or vocabulary(coverage, cases),
+            "ordered": coverage.ordered,
             "label_values": values,
             "channels": tuple(channels[:16]),
             "grouping": coverage.grouping,
@@ -56,9 +57,10 @@ def labels_of(case: CaseRecord) -> tuple[str, ...]:
     return (case.label,) if isinstance(case.label, str) else case.label or ()
 
 
-def vocabulary(cases: Sequence[CaseRecord]) -> tuple[str, ...]:
-    """The classes that occur, sorted as people count."""
-    return tuple(natural({name for case in cases for name in labels_of(case)}))
+def vocabulary(coverage: Coverage, cases: Sequence[CaseRecord]) -> tuple[str, ...]:
+    """The classes that occur: grades from least to most, others sorted as people count."""
+    found = natural({name for case in cases for name in labels_of(case)})
+    return tuple(sorted(found, key=coverage.label_names.index) if coverage.ordered else found)
 
 
 def _values(table: CaseTable, cases: Sequence[CaseRecord]) -> dict[str, int]:

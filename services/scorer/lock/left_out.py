@@ -17,16 +17,11 @@ def reasons_told(table: CaseTable, contradictions: int) -> dict[str, int]:
     """For later roles: counts under words of ours, since reasons may be those of the Data Engineer."""
     told = {
         "not asked for, or without a target": sum(table.coverage.lossless.values()),
-        "left out by the rules for other reasons": left_by_rules(table.coverage),
+        "left out by the rules for other reasons": table.coverage.lost,
         "left out when they were read": sum(map(len, table.left_out.values())),
         "exact copies of one another with different labels": contradictions,
     }
     return {reason: count for reason, count in told.items() if count}
-
-
-def left_by_rules(coverage: Coverage) -> int:
-    """What the rules left out that was not to be expected."""
-    return sum(coverage.left_out.values()) - sum(coverage.lossless.values())
 
 
 def left_out(table: CaseTable, rows: Sequence[IndexRow], bound: float = BOUND) -> Gate:

@@ -41,6 +41,8 @@ def in_words(coverage: Coverage) -> str:
     )
     if coverage.counts:
         lines.append("counts: " + ", ".join(f"{name} {many}" for name, many in list(coverage.counts.items())[:40]))
+    if coverage.ordered:
+        lines.append(f"grades, from least to most: {', '.join(coverage.label_names)}")
     if coverage.label_values:
         lines.append("values: " + ", ".join(f"{name} {value}" for name, value in coverage.label_values.items()))
     if coverage.splits:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from shared.imaging.headers import BadImage, dicom_values
+from shared.imaging.headers import BadImage, dicom_values, peek
 
 
 def headers(root: Path, files: Sequence[str], keywords: Sequence[str]) -> dict[str, dict[str, str]]:
-    """DICOM elements of files; those that cannot be read are missing."""
+    """DICOM elements of files; none of those that cannot be read (`unreadable`)."""
 
     def one(file: str) -> dict[str, str]:
         try:
@@ -18,6 +18,15 @@ def headers(root: Path, files: Sequence[str], keywords: Sequence[str]) -> dict[s
 
     with ThreadPoolExecutor(4) as pool:
         return dict(zip(files, pool.map(one, files), strict=True))
+
+
+def unreadable(root: Path, file: str) -> bool:
+    """Whether not even the head of an image can be read."""
+    try:
+        peek(root / file)
+    except BadImage:
+        return True
+    return False
 
 
 def common(files: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from shared.contracts.base import Contract
 from shared.contracts.wrapping import Wrapping
 
-VERSION = "6"
+VERSION = "7"
 """Raise it when the same files would give other canonical files or facts: what was decoded is then done again."""
 SPECS, PERSONS, RECORDS, LOOKS, OUT = "specs.jsonl", "persons.jsonl", "records.jsonl", "looks", "out"
 

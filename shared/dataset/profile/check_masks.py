@@ -87,6 +87,7 @@ def _values(seen: "Survey", one: MaskLook, found: Findings) -> None:
             negative.append(file)
         if not values.any():
             empty.append(file)
+    masks.opened, masks.empty = looked - len(faults), len(empty)
     of = f"of {looked:,} masks looked into"
     found.add(UNUSABLE, faults, f"{of} cannot be used as they are", "export them again as whole numbers")
     found.add(UNUSABLE, many, f"{of} hold more values than a mask can have structures",

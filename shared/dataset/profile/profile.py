@@ -133,6 +133,8 @@ def _group(one: Family) -> FileGroup:
         arrays={_cut(name, 80): _cut(said, 120) for name, said in _arrays(one).items()},
         unreadable=sum(bool(look.fault) for look in one.looks),
         looked_at=len(one.looks),
+        opened=one.opened,
+        empty=one.empty,
     )
 
 
@@ -163,6 +165,7 @@ def _column(one: ColumnLook) -> Column:
         name=_cut(one.name, 80), kind=one.kind, filled=round(one.filled, 4), distinct=one.distinct,
         values={_cut(value, 60): count for value, count in few.items()}, names_files=round(one.names_files, 4),
         names_people=one.names_people,
+        codes={_cut(code, 60): _cut(name, 60) for code, name in one.codes.items()} if len(one.codes) <= 20 else {},
     )  # fmt: skip
 
 
@@ -263,7 +266,7 @@ def _bounded(found: Profile) -> Profile:
 
 
 def _fewer(table: TableFacts, columns: int, values: int) -> TableFacts:
-    kept = [one.model_copy(update={"values": one.values if len(one.values) <= values else {}})
+    kept = [one.model_copy(update={name: {} for name in ("values", "codes") if len(getattr(one, name)) > values})
             for one in table.columns[:columns]]  # fmt: skip
     return table.model_copy(update={"columns": tuple(kept)})
 

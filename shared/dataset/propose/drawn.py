@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from shared.contracts.rules import MaskKind, MaskRule
+from shared.dataset.propose.called import structure
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_masks import array_masks
 from shared.dataset.propose.legend import Legend, names_for, naming
@@ -18,13 +19,14 @@ from shared.dataset.survey.words import meant
 
 
 def drawn_drafts(
-    draft: Draft, survey: Survey, only: Sequence[str], hints: Mapping[str, str], legends: Sequence[Legend]
+    draft: Draft, survey: Survey, only: Sequence[str], target: str, hints: Mapping[str, str], legends: Sequence[Legend]
 ) -> list[Draft]:
     """The draft with each kind of drawn mask that the dataset has."""
     found = [*_objects(draft, survey), *_arrays(draft, survey, hints, legends)]
     if draft.dimensions == 2:
-        found += [*_runs(draft, survey), *_listed(draft, survey), *_files(draft, survey, legends)]
-        found += region_drafts(draft, survey, only, hints, legends)
+        usual = structure(only, draft.task, target)
+        found += [*_runs(draft, survey, usual), *_listed(draft, survey), *_files(draft, survey, legends)]
+        found += region_drafts(draft, survey, usual, hints, legends)
     made = []
     for one, names in found:
         held, missing = meant(only, names)
@@ -43,7 +45,7 @@ _PROGRAMS: dict[MaskKind, str] = {"coco": "COCO", "label_studio": "Label Studio"
 Found = list[tuple[Draft, Sequence[str]]]
 
 
-def _runs(draft: Draft, survey: Survey) -> Found:
+def _runs(draft: Draft, survey: Survey, usual: str) -> Found:
     found: Found = []
     for table in survey.tables:
         column = runs_in(table)
@@ -58,9 +60,7 @@ def _runs(draft: Draft, survey: Survey) -> Found:
                  and one.kind in ("category", "id") and len(table.rows) > 1.2 * one.distinct]  # fmt: skip
         keys = len({row[key] for row in table.rows}) if key else 0
         kind = kinds[0].name if kinds and keys and len(table.rows) > 1.2 * keys else None
-        rule = MaskRule(
-            kind="rle", table=name, column=column, class_column=kind, structure=None if kind else "structure"
-        )
+        rule = MaskRule(kind="rle", table=name, column=column, class_column=kind, structure=None if kind else usual)
         said = f"its masks are run-length codes in column {column} of {table.file}"
         drafted = drafted.change(masks=(rule,)).said("target", said).decided("mask", said.partition("masks are ")[2])
         found.append((drafted, list(kinds[0].values) if kind else []))

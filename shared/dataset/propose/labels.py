@@ -16,6 +16,7 @@ from shared.dataset.propose.classes import (
     without_places,
 )
 from shared.dataset.propose.draft import Draft
+from shared.dataset.propose.grades import from_least
 from shared.dataset.propose.inner_values import Inner, inner_values
 from shared.dataset.propose.legend import Legend, named_values, of_codes
 from shared.dataset.propose.meant import classes_beside, unasked
@@ -30,6 +31,7 @@ from shared.dataset.propose.values import (
     share,
     table_of,
 )
+from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.evidence import Evidence
 from shared.dataset.survey.onehot import FEW
 from shared.dataset.survey.splits import split_of
@@ -69,16 +71,37 @@ def with_label(
     for option in options[:8]:
         made = _applied(draft, survey, option, only, hints, _legends(option, survey, legends))
         if made:
+            made = _graded(made, option, _column(option, survey), target)
             found.append((made.decided("label", option.where), {"label"} if option.field or option.literal else set()))
     return found
 
 
 def _legends(option: Option, survey: Survey, legends: Sequence[Legend]) -> Sequence[Legend]:
     """With what a data dictionary says of the option's own column first."""
+    column = _column(option, survey)
+    return [*(of_codes(column.codes, option.counts) if column else ()), *legends]
+
+
+def _column(option: Option, survey: Survey) -> ColumnLook | None:
     table = survey.tables[option.table] if option.table is not None else None
     table = table_of(survey, option.evidence) if option.evidence and table is None else table
-    codes = next((one.codes for one in table.columns if one.name == option.column), {}) if table else {}
-    return [*of_codes(codes, option.counts), *legends]
+    return next((one for one in table.columns if one.name == option.column), None) if table else None
+
+
+def _graded(draft: Draft, option: Option, column: ColumnLook | None, target: str) -> Draft:
+    """With the order of classes that are grades."""
+    rule = draft.label
+    assert rule is not None
+    flags = {name: name for name in rule.columns.values()}
+    classes = (
+        {value: name for value, name in rule.classes.items() if name} or flags or {one: one for one in option.counts}
+    )
+    held = {value: name for value, name in classes.items() if not rule.only or name in rule.only}
+    order = from_least(held, " ".join([option.column, option.where, column.about if column else "", target]))
+    if not order or rule.several or rule.separator is not None:
+        return draft
+    told = f"{draft.says['target']}, as grades from {order[0]} to {order[-1]}"
+    return draft.change(label=rule.model_copy(update={"order": order})).said("target", told)
 
 
 def _asked(

@@ -5,9 +5,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shared.contracts.rules import MaskRule
+from shared.dataset.propose.called import USUAL, structure
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.led import Led, led_by_tables
 from shared.dataset.propose.legend import Legend, names_for, naming
+from shared.dataset.propose.marked_by import with_marked
 from shared.dataset.propose.mask_files import Source, is_rater, mask_sources
 from shared.dataset.rules.structures import LOOKED_AT
 from shared.dataset.survey.naming import evenly
@@ -71,8 +73,9 @@ def _with(
 ) -> Draft | None:  # fmt: skip
     parts: list[tuple[Source, MaskRule, tuple[str, ...]]] = []
     missing: set[str] = set(only)
+    usual = structure(only, draft.task, target) if len(sources) == 1 else USUAL
     for source in sources:
-        rule, names = _rule(source, survey, only, hints, legends, alone=len(sources) == 1)
+        rule, names = _rule(source, survey, hints, legends, usual)
         if rule is None:
             return None
         held, lacking = meant(only, names)
@@ -96,7 +99,7 @@ def _with(
     ).said("target", f"its masks are {what}" + (" (images called normal have none)" if empty else ""))
     if missing and only:
         made = made.said("missing", f"asked for, but no structure says so: {', '.join(sorted(missing))}")
-    return made
+    return made if empty else with_marked(made, survey, frozenset.union(*[source.hits for source in sources]))
 
 
 def _unmarked_are_normal(draft: Draft, sources: Sequence[Source]) -> bool:
@@ -128,12 +131,11 @@ def names_of(rule: MaskRule) -> list[str]:
 def _rule(
     source: Source,
     survey: Survey,
-    only: Sequence[str],
     hints: Mapping[str, str],
     legends: Sequence[Legend],
-    alone: bool,
+    usual: str,
 ) -> tuple[MaskRule | None, list[str]]:
-    """The rule, and the names that its structures have."""
+    """The rule, and the names that its structures have: `usual` where nothing names the only one."""
     files = tuple(piece.pattern for piece in source.pieces)
     if source.colours:
         return _palette(source, files, legends)
@@ -157,9 +159,7 @@ def _rule(
         return MaskRule(files=files, values={name: value for value, name in named.values.items()}), [
             *named.values.values()
         ]
-    name = next(iter(legend.values.values())) if legend else source.structure
-    if name is None:
-        name = only[0] if len(only) == 1 and alone else "structure"
+    name = next(iter(legend.values.values())) if legend else source.structure or usual
     return MaskRule(files=files, structure=name), [name]
 
 

@@ -20,10 +20,10 @@ _SAID: dict[Box, str] = {"corners": "two corners", "inclusive": "first and last 
 
 
 def region_drafts(
-    draft: Draft, survey: Survey, only: Sequence[str], hints: Mapping[str, str], legends: Sequence[Legend]
+    draft: Draft, survey: Survey, usual: str, hints: Mapping[str, str], legends: Sequence[Legend]
 ) -> list[tuple[Draft, Sequence[str]]]:
     """The draft with the boxes or polygons of each table, and the names of structures; where numbers can mean two
-    things, with each."""
+    things, with each. `usual` is the name of what nothing names."""
     found: list[tuple[Draft, Sequence[str]]] = []
     for table in survey.tables:
         looks = regions_in(table, survey.units, survey.looker)
@@ -40,7 +40,7 @@ def region_drafts(
             for meaning in some[0].meanings or (None,):
                 rules = []
                 for one in some:
-                    values, structure = _names(one, only, hints, legends)
+                    values, structure = _names(one, usual, hints, legends)
                     rules.append(
                         MaskRule(
                             kind=one.kind, table=name, columns=one.columns, box=meaning or "corners", shares=one.shares,
@@ -58,11 +58,11 @@ def region_drafts(
 
 
 def _names(
-    look: RegionLook, only: Sequence[str], hints: Mapping[str, str], legends: Sequence[Legend]
+    look: RegionLook, usual: str, hints: Mapping[str, str], legends: Sequence[Legend]
 ) -> tuple[dict[str, int], str | None]:
     """Names for numbers of classes, and the one structure where no column names it."""
     if look.class_column is None:
-        return {}, look.name or (only[0] if len(only) == 1 else "structure")
+        return {}, look.name or usual
     numbers = [int(name.removesuffix(".0")) for name in look.classes if name.removesuffix(".0").isdecimal()]
     if len(numbers) < len(look.classes):
         return {}, None

@@ -119,7 +119,7 @@ def _targets(seen: Survey, asked: Asked) -> Iterator[Draft]:
                     yield made
             elif asked.task in SEGMENTATIONS:
                 yield from mask_drafts(draft, seen, asked.only, asked.target, asked.hints, found)
-                yield from drawn_drafts(draft, seen, asked.only, asked.hints, found)
+                yield from drawn_drafts(draft, seen, asked.only, asked.target, asked.hints, found)
             else:
                 yield from text_drafts(draft, seen, asked.target)
 
@@ -170,6 +170,7 @@ def _without_split(draft: Draft) -> Draft:
     used |= {source.table for source in (draft.slope, draft.intercept) if source}
     used |= {one.source.table for one in draft.exclude if one.source}
     used |= {mask.table for mask in draft.masks} | {one.table for one in (draft.text.sources if draft.text else ())}
+    used |= {mask.marked.table for mask in draft.masks if mask.marked}
     chained = {table.names.partition(".")[0] for table in draft.tables.values()}
     tables = {key: one for key, one in draft.tables.items() if key != name or key in used | chained}
     return draft.change(split=None, tables=tables)

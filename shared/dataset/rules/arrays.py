@@ -15,6 +15,7 @@ from shared.imaging.errors import BadImage
 
 Values = list[tuple[str, ...]]
 """Of each case its different values, in order; none where there is nothing."""
+NOT_USED = "array of values that cannot be used: correct it"
 _Place = tuple[str, str]
 """File and array."""
 
@@ -63,10 +64,12 @@ def array_values(source: Source, root: Path, listing: Listing, found: Sequence[F
         there = [name for name, *_ in shapes(root / found[0].files[0])] if not source.file else []
         raise RulesError(f"no file has an array {source.array!r}{nearest(source.array, there)}")
     for said in faults:
-        account.leave("array of values that cannot be used: correct it", said)
+        account.leave(NOT_USED, said)
     values: Values = []
     for case, place in zip(found, at, strict=True):
         texts = read[place] if place else None
+        if isinstance(texts, str):
+            account.dropped.setdefault(case.key, NOT_USED)
         index = case.images[0][0].index or 0
         values.append((texts[index],) if isinstance(texts, list) and texts[index] else ())
     return values

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from shared.contracts.rules import Rules
 from shared.dataset.files.inside import Taken
-from shared.dataset.files.series import common, headers
+from shared.dataset.files.series import common, headers, unreadable
 from shared.dataset.rules.found import Account
-from shared.dataset.rules.reasons import Expected
+from shared.dataset.rules.reasons import UNREAD, Expected
 from shared.dataset.survey.words import words
 from shared.imaging.formats import kind_of
 
@@ -41,7 +41,8 @@ def with_headers(rules: Rules, root: Path, taken: list[Taken], account: Account)
         if all(fields.values()):
             kept.append(replace(one, fields={**one.fields, **fields}))
         else:
-            account.leave(f"file whose headers lack {' or '.join(names)}: name fields of its path in `case`", one.file)
+            lacking = f"file whose headers lack {' or '.join(names)}: name fields of its path in `case`"
+            account.leave(UNREAD if unreadable(root, one.file) else lacking, one.file)
     return kept
 
 
@@ -85,7 +86,7 @@ def by_series(rules: Rules, root: Path, taken: Sequence[Taken], account: Account
         if values and values.get("SeriesInstanceUID"):
             groups[values["SeriesInstanceUID"]].append(one)
         else:
-            account.leave(NO_SERIES, one.file)
+            account.leave(UNREAD if unreadable(root, one.file) else NO_SERIES, one.file)
     folders = {uid: common([one.file for one in some]) for uid, some in groups.items()}
     alone = Counter(folders.values())
     return {

@@ -35,7 +35,11 @@ def cover(
     used = files_of(cases) & images
     values = drawn.values if drawn else _values(cases)
     counts = _counts(cases, drawn, values)
-    label_names = tuple(natural(values)) if rules.task in SEGMENTATIONS or values else tuple(natural(_classes(cases)))
+    one = not any(isinstance(case.label, tuple) for case in cases)
+    order = rules.label.order if rules.label and one else ()
+    held = values if rules.task in SEGMENTATIONS or values else _classes(cases)
+    # What an order does not name comes last, and is a problem.
+    label_names = (*(name for name in dict.fromkeys(order) if name in held), *natural(held.keys() - set(order)))
     conflicts = [*account.conflicts, *_twice(cases), *_torn(cases)]
     most = list(left_out.items())[:_MOST_REASONS]
     return Coverage(
@@ -49,6 +53,7 @@ def cover(
         grouping_from=people.says,
         counts=counts,
         label_names=label_names,
+        ordered=bool(order),
         label_values=values,
         splits=dict(sorted(Counter(case.split for case in cases if case.split is not None).items())),
         channels=_channels(rules),
@@ -142,6 +147,8 @@ def _problems(
         several = any(isinstance(case.label, tuple) for case in cases)
         if not classes:
             found.append("no case has a class")
+        elif rules.label and rules.label.order and (unplaced := natural(classes.keys() - set(rules.label.order))):
+            found.append(f"`order` of `label` does not say where these classes stand: {', '.join(unplaced)}")
         elif len(classes) == 1 and not several:
             found.append(f"all cases have the one class {next(iter(classes))!r}; a classifier needs two")
         elif several and all(classes[name] == len(cases) for name in classes):

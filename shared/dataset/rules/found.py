@@ -45,7 +45,12 @@ class Account:
     conflicts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
-    """Keys of cases that the rules leave out themselves -> why; nothing else is said of them."""
+    """Keys of cases that rules leave out themselves, or that cannot be read -> why; nothing else is said of them."""
+
+    def drop(self, reason: str, key: str) -> None:
+        """Leave a case out for this reason alone."""
+        self.leave(reason, key)
+        self.dropped[key] = reason
 
     def leave(self, reason: str, *names: str) -> None:
         if kept := [name for name in names if name not in self.dropped]:

@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from shared.contracts.rules import MaskRule, Rules, Source
@@ -15,13 +16,14 @@ from shared.dataset.rules.gather import compiled, fields_of, joined
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.rules.sources import Sources
 from shared.dataset.shapes.annotations import Mark
-from shared.dataset.tables.cells import nearest
+from shared.dataset.tables.cells import mark, nearest
 from shared.dataset.tables.keys import Named, match
 from shared.imaging.order import natural_key
 
 NO_MASK = Expected(
     "image without a mask: add its mask, or set `missing: empty` where no mask means that nothing is there", "unmasked"
 )
+LACKS_MASK = "image without a mask of which `marked` says that something is there: add its mask, or correct the table"
 SOME_SLICES = "case with masks of some of its slices only: add the others, empty ones where nothing is marked"
 NO_IMAGE = Expected("mask without its image: add the image, or nothing to do", "no_image")
 OF_FILES = frozenset({"file", "palette", "array", "dicom_seg", "rtstruct"})
@@ -64,6 +66,11 @@ class Data:
     sources: Sources
     account: Account
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Key of a case -> its place in `found`."""
+        return {case.key: place for place, case in enumerate(self.found)}
+
 
 def mask_files(rules: Rules, listing: Listing) -> set[str]:
     """Image files that rules for masks take, and files of arrays that hold values. Raises RulesError."""
@@ -98,7 +105,12 @@ def file_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
 
 def without(rule: MaskRule, key: str, data: Data) -> Drafts:
     """What a case without a mask is."""
-    if rule.missing == "empty":
+    told = data.sources.of(rule.marked)[data.places[key]] if rule.marked else ()
+    said = set(map(mark, told))
+    if said == {"1"}:
+        data.account.leave(LACKS_MASK, key)
+        return None
+    if rule.missing == "empty" or said == {"0"}:
         return []
     data.account.leave(NO_MASK, key)
     return None

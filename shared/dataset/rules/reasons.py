@@ -17,6 +17,10 @@ class Expected(str):
         return reason
 
 
+UNREAD = "image that cannot be read: have it copied again"
+"""Where a header would have told something: nothing else is said of such a file."""
+
+
 def lossless(left_out: Mapping[str, int]) -> dict[Lossless, int]:
     """How much of what was left out was to be expected. By type, not by words: authors of rules write reasons, too."""
     found: Counter[Lossless] = Counter()

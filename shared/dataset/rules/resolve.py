@@ -129,8 +129,7 @@ def _drop(rules: Rules, keys: Sequence[str], account: Account, sources: Sources 
             if refused & set(map(comparable, some)):
                 dropped.setdefault(key, f"excluded by the rules: {one.reason}")
     for key, reason in dropped.items():
-        account.leave(reason, key)
-    account.dropped |= dropped
+        account.drop(reason, key)
 
 
 def _resolved(

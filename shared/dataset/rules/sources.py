@@ -8,12 +8,13 @@ from pathlib import Path
 from shared.contracts.rules import Rules, Source, Table
 from shared.dataset.files.listing import Listing
 from shared.dataset.files.patterns import Compiled
-from shared.dataset.files.series import headers
+from shared.dataset.files.series import headers, unreadable
 from shared.dataset.rules.arrays import Values, array_values
 from shared.dataset.rules.by_headers import HEADER
 from shared.dataset.rules.by_names import columns_of, rows_told
 from shared.dataset.rules.found import Account, Found, RulesError
 from shared.dataset.rules.gather import compiled, fields_of, same_fields
+from shared.dataset.rules.reasons import UNREAD
 from shared.dataset.tables.blocks import standing
 from shared.dataset.tables.cells import Table as Rows
 from shared.dataset.tables.cells import TableError, cell, nearest
@@ -107,6 +108,9 @@ class Sources:
             raise RulesError(f"DICOM has no header {keyword!r}; write its keyword, such as PatientID")
         read = headers(self.root, [case.files[0] for case in self.found], (keyword,))
         texts = [cell(read[case.files[0]].get(keyword, "")) for case in self.found]
+        for case, text in zip(self.found, texts, strict=True):
+            if not text and unreadable(self.root, case.files[0]):
+                self.account.drop(UNREAD, case.key)
         return [(text,) if text else () for text in texts]
 
     def _part(self, source: Source, values: Values) -> Values:

@@ -57,6 +57,9 @@ class Family:
     variants: tuple[Variant, ...] = ()
     """Where names of several structures make it up: each with a pattern of its own, largest first."""
     looks: list[Look] = field(default_factory=list)
+    opened: int = 0
+    empty: int = 0
+    """Of masks: how many checks have opened, and how many of these mark nothing."""
     preview: bool = False
     """Repeats what other images show: pictures of volumes, copies. No images of their own."""
     entries: int = 0
