@@ -1,17 +1,15 @@
 """What the playbook changes after a failure: by its name in the catalogue, and by the keys that the template has."""
 
-import json
-import re
+import copy
 from collections.abc import Mapping
 from typing import Any
 
-from shared.agent.calls import call
-from shared.contracts.tools import EditFiles
-from shared.contracts.transcript import Call
+from pydantic import JsonValue
+
 from shared.failures import Known
 
 Config = Mapping[str, Any]
-Changes = dict[str, object]
+Changes = dict[str, JsonValue]
 """`section.key` -> value."""
 MOST = 2
 """Times that one failure is tried to be mended."""
@@ -81,35 +79,18 @@ def less_nnunet(config: Config) -> Changes:
     return {"nnunet.workers": 0, "nnunet.processes": 1, "nnunet.memory_gb": target / 2}
 
 
-def edits(path: str, text: str, changes: Changes) -> tuple[list[Call], str]:
-    """The edits of a YAML file that make the changes, comments kept, and the text after them.
-
-    A key that a section lacks is added to it, a section that is not there is set before `training:`; without that, the
-    file is not one of a template and stays as it is.
-    """
-    calls: list[Call] = []
+def changed(config: Config, changes: Changes) -> Config:
+    """The configuration after the changes."""
+    found = copy.deepcopy(dict(config))
     for name, value in changes.items():
-        section, _, key = name.partition(".")
-        found = _edit(text, section, key, value if isinstance(value, str) else json.dumps(value))
-        if found and found[0] != found[1] and text.count(found[0]) == 1:
-            calls.append(call(EditFiles(path=path, old=found[0], new=found[1])))
-            text = text.replace(*found)
-    return calls, text
-
-
-def _edit(text: str, section: str, key: str, value: str) -> tuple[str, str] | None:
-    """Old and new text. Old ones begin with the section's own line: keys may stand in several sections."""
-    if not (block := re.search(rf"^{section}:[ \t]*(?:#.*)?\n(?:(?:[ \t#].*)?\n)*", text + "\n", re.MULTILINE)):
-        head = re.search(r"^training:.*$", text, re.MULTILINE)
-        return (head[0], f"{section}:\n  {key}: {value}\n{head[0]}") if head else None
-    lines = block[0].rstrip("\n").split("\n")
-    for number, line in enumerate(lines[1:], 1):
-        if found := re.fullmatch(rf"( +{key}: *)([^#\n]*?)( *(?:#.*)?)", line):
-            new = found[1] + value + found[3]
-            if text.count(line) == 1:
-                return line, new
-            return "\n".join(lines[: number + 1]), "\n".join([*lines[:number], new])
-    return lines[0], f"{lines[0]}\n  {key}: {value}"
+        *sections, key = name.split(".")
+        inside = found
+        for section in sections:
+            if not isinstance(inside.get(section), dict):
+                inside[section] = {}
+            inside = inside[section]
+        inside[key] = value
+    return found
 
 
 def _section(config: Config, name: str) -> Mapping[str, Any]:

@@ -5,25 +5,27 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import JsonValue
+
 from shared.agent.brief import Brief
-from shared.agent.calls import call, set_keys, submit, text_of
+from shared.agent.calls import call, submit, text_of
 from shared.agent.returning import bad_samples, hand_back
 from shared.contracts.base import TaskKind
 from shared.contracts.modules import AssembledModule
-from shared.contracts.tools import CopyFiles, ReadFiles, WriteFiles
+from shared.contracts.tools import CopyFiles, EditFiles, ReadFiles
 from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
 
-WORK = "/workspace"
+WORK, CONFIG = "/workspace", "config.yaml"
 
 
 @dataclass(frozen=True)
 class Fit:
-    """`keys` of config.yaml for this data and machine, what they are set `back` to when the probe does not accept
-    them, and the module that results."""
+    """Dotted `keys` of config.yaml for this data and machine, what they are set `back` to when the probe does not
+    accept them, and the module that results."""
 
-    keys: Mapping[str, object]
-    back: Mapping[str, object]
+    keys: dict[str, JsonValue]
+    back: dict[str, JsonValue]
     module: AssembledModule
 
 
@@ -39,15 +41,15 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
             template, name, fitted = "nnunet", "config.yaml", nnunet
     looked = yield (
         call(CopyFiles(source=f"/templates/{template}", destination=WORK)),
-        call(ReadFiles(paths=(f"{WORK}/{name}", environment))),
+        call(ReadFiles(paths=(environment,))),
     )
     copied, read = looked.results
     if not copied.ok:
         raise UserError(f"the template could not be copied: {copied.summary}")
     fit = fitted(brief, brief.locked.facts.measured, as_object(text_of(read, environment)))
-    edits, config = set_keys("config.yaml", text_of(read, f"{WORK}/{name}"), fit.keys)
-    if name != "config.yaml":
-        edits = [call(WriteFiles(files={"config.yaml": config}, overwrite=True))]
+    begin = CopyFiles(source=f"/templates/{template}/{name}", destination=f"{WORK}/{CONFIG}", overwrite=True)
+    edit = call(EditFiles(path=CONFIG, set=fit.keys))
+    edits = (edit,) if name == CONFIG else (call(begin), edit)
     judged = yield (*edits, submit("submit_module", fit.module.model_copy(update={"confirmed": True})))
     if samples := bad_samples(judged):
         judged = yield (hand_back(samples, "the module cannot be fed"),)
@@ -55,9 +57,9 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
             f"{len(samples)} samples cannot be used ({next(iter(samples.values()))}), and the Data Engineer could not "
             f"take them back: {'; '.join(judged.notes)}"
         )
-    back, _ = set_keys("config.yaml", config, fit.back)
+    back = call(EditFiles(path=CONFIG, set=fit.back))
     notes = f"{', '.join(fit.back)} left to the template: " + "; ".join(judged.notes)
-    judged = yield (*back, submit("submit_module", fit.module.model_copy(update={"notes": notes, "confirmed": True})))
+    judged = yield (back, submit("submit_module", fit.module.model_copy(update={"notes": notes, "confirmed": True})))
     raise UserError("the module was not accepted: " + "; ".join(judged.notes))
 
 
@@ -69,14 +71,14 @@ def diagnosis(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, A
         template=plan.task,
         input_shape=(channels_of(measured), *shape),
     )
-    keys = {
-        "input_shape": list(shape),
-        "channels": channels_of(measured),
-        "metric": plan.metric,
-        "width": 64 if gpu else 16,
-        "modality": augmented_as(measured, plan.modality),
+    keys: dict[str, JsonValue] = {
+        "preprocess.input_shape": list(shape),
+        "preprocess.channels": channels_of(measured),
+        "training.metric": plan.metric,
+        "model.width": 64 if gpu else 16,
+        "augmentation.modality": augmented_as(measured, plan.modality),
     }
-    return Fit(keys, {"input_shape": "auto", "channels": "auto"}, module)
+    return Fit(keys, {"preprocess.input_shape": "auto", "preprocess.channels": "auto"}, module)
 
 
 NNUNET_SECONDS = 7200
@@ -93,15 +95,15 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     patch = 2**21 if gpu else 2**18 if int(machine.get("memory_mb", 8192)) >= 4096 else 2**17
     width, units, batch = (32, 2, 2) if gpu else (16, 0, 1)
     intensity = intensity_of(measured, plan.modality)
-    keys = {
-        "dimensions": dimensions_of(brief),
-        "max_voxels": image,
-        "patch_voxels": min(patch, image),
-        "intensity": intensity,
-        "width": width,
-        "residual_units": units,
-        "batch_size": batch,
-        "metric": plan.metric,
+    keys: dict[str, JsonValue] = {
+        "preprocess.dimensions": dimensions_of(brief),
+        "preprocess.max_voxels": image,
+        "preprocess.patch_voxels": min(patch, image),
+        "preprocess.intensity": intensity,
+        "model.width": width,
+        "model.residual_units": units,
+        "training.batch_size": batch,
+        "training.metric": plan.metric,
     }
     module = AssembledModule(
         template="segmentation",
@@ -111,26 +113,26 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
             "template settles spacing and patch from the training images, the input shape here is an estimate"
         ),
     )
-    return Fit(keys, {"intensity": "auto", "dimensions": "auto"}, module)
+    return Fit(keys, {"preprocess.intensity": "auto", "preprocess.dimensions": "auto"}, module)
 
 
 def nnunet(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]) -> Fit:
     """nnU-Net plans everything but what the task and the profile say."""
     assert brief.planned is not None
     plan, lesions = brief.planned.plan, brief.planned.plan.task == "anomaly_detection"
-    keys = {
+    keys: dict[str, JsonValue] = {
         "task": plan.task,
         "every_structure": not lesions,
         "score_map": lesions,
-        "configuration": "2d" if dimensions_of(brief) == 2 else "3d_fullres",
-        "modality": "ct" if in_hounsfield(measured, plan.modality) else "auto",
+        "nnunet.configuration": "2d" if dimensions_of(brief) == 2 else "3d_fullres",
+        "nnunet.modality": "ct" if in_hounsfield(measured, plan.modality) else "auto",
     }
     module = AssembledModule(
         template="nnunet",
         input_shape=(channels_of(measured), *patch_shape(measured, dimensions_of(brief), 2**21)),
         notes="the plan is made from the training images and stands in plans.json; the input shape is an estimate",
     )
-    return Fit(keys, {"modality": "auto", "configuration": "auto"}, module)
+    return Fit(keys, {"nnunet.modality": "auto", "nnunet.configuration": "auto"}, module)
 
 
 LEARNED_BY = ("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4")
@@ -150,17 +152,17 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
     width, hidden, layers, heads, batch = (32, 512, 4, 8, 16) if gpu else (16, 128, 2, 4, 8)
     if gpu and dimensions_of(brief) == 3:
         batch = max(2, 8 // views)
-    keys = {
-        "input_shape": list(shape),
-        "channels": channels_of(measured),
-        "modality": augmented_as(measured, plan.modality),
-        "most": views,
-        "metric": metric,
-        "width": width,
-        "hidden": hidden,
-        "layers": layers,
-        "heads": heads,
-        "batch_size": batch,
+    keys: dict[str, JsonValue] = {
+        "preprocess.input_shape": list(shape),
+        "preprocess.channels": channels_of(measured),
+        "augmentation.modality": augmented_as(measured, plan.modality),
+        "views.most": views,
+        "training.metric": metric,
+        "model.width": width,
+        "model.hidden": hidden,
+        "model.layers": layers,
+        "model.heads": heads,
+        "training.batch_size": batch,
     }
     module = AssembledModule(
         template=plan.task,
@@ -168,7 +170,7 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
         notes=f"weights are chosen by {metric}"
         + ("" if metric == plan.metric else f", which stands in for {plan.metric}"),
     )
-    return Fit(keys, {"input_shape": "auto", "channels": "auto", "most": "auto"}, module)
+    return Fit(keys, {"preprocess.input_shape": "auto", "preprocess.channels": "auto", "views.most": "auto"}, module)
 
 
 TEMPLATES: dict[TaskKind, tuple[str, str, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]]] = {
