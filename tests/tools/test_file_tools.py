@@ -118,6 +118,8 @@ async def test_keys_of_yaml_are_set_at_once_and_comments_stay(bench) -> None:
     assert yaml.safe_load(text) == {"model": model, "training": {"rates": ["a, b"], "epochs": 20}}
     again = await bench("edit_files", path="c.yaml", set=wanted)
     assert again.data["already_applied"] and path.read_text() == text
+    assert (await bench("edit_files", path="c.yaml", set={"model.empty.inner": 1})).ok
+    assert "inner: 1}" in path.read_text(), "true is not 1"
 
 
 @pytest.mark.parametrize("text", [YAML, json.dumps(yaml.safe_load(YAML))], ids=["lines", "flow"])

@@ -126,11 +126,12 @@ def _keys_set(place: Place, text: str, args: EditFiles) -> _Change:
     config, changed = as_config(place.virtual, text), set_keys(place.virtual, text, args.set)
     told = []
     for key, value in args.set.items():
+        new = json.dumps(value, ensure_ascii=False)
         try:
-            before = value_of(config, key)
-            told += [] if before == value else [f"{key} {_short(before)} -> {_short(value)}"]
+            old = json.dumps(value_of(config, key), ensure_ascii=False, default=str)  # as text: true is not 1
+            told += [] if old == new else [f"{key} {_short(old)} -> {_short(new)}"]
         except KeyError:
-            told.append(f"{key} {_short(value)}, which was not there.{near(config, key)}")
+            told.append(f"{key} {_short(new)}, which was not there.{near(config, key)}")
     if not told:
         return _Change(text, 1, f"Already applied: the keys of {place.virtual} have these values.")
     pairs = zip(text.splitlines(), changed.splitlines(), strict=False)
@@ -138,8 +139,7 @@ def _keys_set(place: Place, text: str, args: EditFiles) -> _Change:
     return _Change(changed, line, f"Set in {place.virtual}: {'; '.join(told)}")
 
 
-def _short(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+def _short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
