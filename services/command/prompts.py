@@ -93,8 +93,7 @@ def _sections(role: Role, left_out: Sequence[Switch]) -> list[str]:
     """Names of the parts of its prompt and of their sections."""
     found = []
     for title, text in system_parts(role, left_out).items():
-        headings = [] if title.startswith("page ") else text.split("\n## ")[1:]
-        found += [title, *(f"{title}: {one.partition(chr(10))[0]}" for one in headings)]
+        found += [title, *(f"{title}: {one.partition(chr(10))[0]}" for one in text.split("\n## ")[1:])]
     return found
 
 

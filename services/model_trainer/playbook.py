@@ -5,13 +5,13 @@ from typing import Any
 
 import yaml
 
-from services.model_trainer.remedies import Changes, Config, remedy
+from services.model_trainer.remedies import Changes, Config, changed, remedy
 from services.model_trainer.search import FILE, Found, search
 from shared.agent.brief import Brief
-from shared.agent.calls import call, set_keys, submit, text_of
+from shared.agent.calls import call, submit, text_of
 from shared.agent.returning import bad_samples, hand_back
 from shared.contracts.starting import StartTraining, Try, TryConfigs
-from shared.contracts.tools import ReadFiles
+from shared.contracts.tools import EditFiles, ReadFiles
 from shared.contracts.training import TRAIN, FinishedTraining
 from shared.contracts.transcript import Call, Observation
 from shared.errors import GateFailed, UserError
@@ -28,20 +28,20 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     """One job in the ordinary case, after a search where there is time for one: then what it chose is gone on with. A
     failure is mended by its cause; a cause that stays is the end."""
     looked = yield (call(ReadFiles(paths=(CONFIG, FILE))),)
-    config = text_of(looked.results[0], CONFIG)
-    found = yield from search(brief, parsed(config), text_of(looked.results[0], FILE))
+    keys = parsed(text_of(looked.results[0], CONFIG))
+    found = yield from search(brief, keys, text_of(looked.results[0], FILE))
     seconds = brief.train_seconds - found.seconds
     # The rest of the budget is for starting, checking the images and writing the package.
     change: Changes = {"training.train_seconds": int(seconds * 0.9), "training.seed": brief.requested.seed}
     change |= found.changes
     causes: list[str] = []
     for number in range(TRIES):
-        calls, config = set_keys("config.yaml", config, change)
-        ended = yield from train(found if not number else Found(), seconds, calls)
+        edit = call(EditFiles(path="config.yaml", set=change))
+        keys = changed(keys, change)
+        ended = yield from train(found if not number else Found(), seconds, (edit,))
         job = job_of(ended)
         told = str(job.get("summary", "; ".join(result.summary for result in ended.results)))
         known = failure(job, told)
-        keys = parsed(config)
         # A model that finds nothing is worth another try, and is delivered where that does not help.
         change = remedy(known, keys, causes.count(known.name) + 1) if known else {}
         if job.get("outcome") == "ok" and (number == TRIES - 1 or "dice_zero" in causes or not change):

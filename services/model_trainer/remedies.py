@@ -1,12 +1,15 @@
 """What the playbook changes after a failure: by its name in the catalogue, and by the keys that the template has."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
+
+from pydantic import JsonValue
 
 from shared.failures import Known
 
 Config = Mapping[str, Any]
-Changes = dict[str, object]
+Changes = dict[str, JsonValue]
 """`section.key` -> value."""
 MOST = 2
 """Times that one failure is tried to be mended."""
@@ -74,6 +77,20 @@ def less_nnunet(config: Config) -> Changes:
     """Fewer processes cost only time, so they go with a smaller plan."""
     target = _number(config, "nnunet", "memory_gb") or 4.0
     return {"nnunet.workers": 0, "nnunet.processes": 1, "nnunet.memory_gb": target / 2}
+
+
+def changed(config: Config, changes: Changes) -> Config:
+    """The configuration after the changes."""
+    found = copy.deepcopy(dict(config))
+    for name, value in changes.items():
+        *sections, key = name.split(".")
+        inside = found
+        for section in sections:
+            if not isinstance(inside.get(section), dict):
+                inside[section] = {}
+            inside = inside[section]
+        inside[key] = value
+    return found
 
 
 def _section(config: Config, name: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from services.model_trainer.playbook import playbook
 from shared.agent.asking import ask_person
 from shared.agent.brief import Brief
 from shared.agent.returning import return_work
-from shared.agent.role import LIBRARY, Facts, Probe, Role, Submission
+from shared.agent.role import Facts, Probe, Role, Submission
 from shared.contracts.base import Event, Spent
 from shared.contracts.starting import Repackage, StartTraining, TryConfigs
 from shared.contracts.state import RunState
@@ -69,5 +69,4 @@ ROLE = Role(
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,
-    pages=(LIBRARY,),
 )

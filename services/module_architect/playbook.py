@@ -5,25 +5,27 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import JsonValue
+
 from shared.agent.brief import Brief
-from shared.agent.calls import call, set_keys, submit, text_of
+from shared.agent.calls import call, submit, text_of
 from shared.agent.returning import bad_samples, hand_back
 from shared.contracts.base import TaskKind
 from shared.contracts.modules import AssembledModule
-from shared.contracts.tools import CopyFiles, ReadFiles, WriteFiles
+from shared.contracts.tools import CopyFiles, EditFiles, ReadFiles
 from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
 
-WORK = "/workspace"
+WORK, CONFIG = "/workspace", "config.yaml"
 
 
 @dataclass(frozen=True)
 class Fit:
-    """`keys` of config.yaml (`section.key`) for this data and machine, what they are set `back` to when the probe does
-    not accept them, and the module that results."""
+    """Dotted `keys` of config.yaml for this data and machine, what they are set `back` to when the probe does not
+    accept them, and the module that results."""
 
-    keys: Mapping[str, object]
-    back: Mapping[str, object]
+    keys: dict[str, JsonValue]
+    back: dict[str, JsonValue]
     module: AssembledModule
 
 
@@ -39,15 +41,15 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
             template, name, fitted = "nnunet", "config.yaml", nnunet
     looked = yield (
         call(CopyFiles(source=f"/templates/{template}", destination=WORK)),
-        call(ReadFiles(paths=(f"{WORK}/{name}", environment))),
+        call(ReadFiles(paths=(environment,))),
     )
     copied, read = looked.results
     if not copied.ok:
         raise UserError(f"the template could not be copied: {copied.summary}")
     fit = fitted(brief, brief.locked.facts.measured, as_object(text_of(read, environment)))
-    edits, config = set_keys("config.yaml", text_of(read, f"{WORK}/{name}"), fit.keys)
-    if name != "config.yaml":
-        edits = [call(WriteFiles(files={"config.yaml": config}, overwrite=True))]
+    begin = CopyFiles(source=f"/templates/{template}/{name}", destination=f"{WORK}/{CONFIG}", overwrite=True)
+    edit = call(EditFiles(path=CONFIG, set=fit.keys))
+    edits = (edit,) if name == CONFIG else (call(begin), edit)
     judged = yield (*edits, submit("submit_module", fit.module.model_copy(update={"confirmed": True})))
     if samples := bad_samples(judged):
         judged = yield (hand_back(samples, "the module cannot be fed"),)
@@ -55,9 +57,9 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
             f"{len(samples)} samples cannot be used ({next(iter(samples.values()))}), and the Data Engineer could not "
             f"take them back: {'; '.join(judged.notes)}"
         )
-    back, _ = set_keys("config.yaml", config, fit.back)
+    back = call(EditFiles(path=CONFIG, set=fit.back))
     notes = f"{', '.join(fit.back)} left to the template: " + "; ".join(judged.notes)
-    judged = yield (*back, submit("submit_module", fit.module.model_copy(update={"notes": notes, "confirmed": True})))
+    judged = yield (back, submit("submit_module", fit.module.model_copy(update={"notes": notes, "confirmed": True})))
     raise UserError("the module was not accepted: " + "; ".join(judged.notes))
 
 
@@ -69,7 +71,7 @@ def diagnosis(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, A
         template=plan.task,
         input_shape=(channels_of(measured), *shape),
     )
-    keys = {
+    keys: dict[str, JsonValue] = {
         "preprocess.input_shape": list(shape),
         "preprocess.channels": channels_of(measured),
         "training.metric": plan.metric,
@@ -93,7 +95,7 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     patch = 2**21 if gpu else 2**18 if int(machine.get("memory_mb", 8192)) >= 4096 else 2**17
     width, units, batch = (32, 2, 2) if gpu else (16, 0, 1)
     intensity = intensity_of(measured, plan.modality)
-    keys = {
+    keys: dict[str, JsonValue] = {
         "preprocess.dimensions": dimensions_of(brief),
         "preprocess.max_voxels": image,
         "preprocess.patch_voxels": min(patch, image),
@@ -118,7 +120,7 @@ def nnunet(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]
     """nnU-Net plans everything but what the task and the profile say."""
     assert brief.planned is not None
     plan, lesions = brief.planned.plan, brief.planned.plan.task == "anomaly_detection"
-    keys = {
+    keys: dict[str, JsonValue] = {
         "task": plan.task,
         "every_structure": not lesions,
         "score_map": lesions,
@@ -150,7 +152,7 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
     width, hidden, layers, heads, batch = (32, 512, 4, 8, 16) if gpu else (16, 128, 2, 4, 8)
     if gpu and dimensions_of(brief) == 3:
         batch = max(2, 8 // views)
-    keys = {
+    keys: dict[str, JsonValue] = {
         "preprocess.input_shape": list(shape),
         "preprocess.channels": channels_of(measured),
         "augmentation.modality": augmented_as(measured, plan.modality),

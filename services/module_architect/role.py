@@ -9,7 +9,7 @@ from services.module_architect.playbook import playbook
 from shared.agent.asking import ask_person
 from shared.agent.brief import Brief
 from shared.agent.returning import return_work
-from shared.agent.role import LIBRARY, Facts, Probe, Role, Submission
+from shared.agent.role import Facts, Probe, Role, Submission
 from shared.contracts.base import Event, Spent
 from shared.contracts.modules import AssembledModule, ModuleAssembled
 from shared.contracts.starting import TryConfigs
@@ -33,17 +33,22 @@ def probe(answer: AssembledModule, brief: Brief) -> Probe:
     return Probe("verify_batches", ("--folder", answer.folder, "--config", answer.config))
 
 
-def pace(facts: Facts, batch: int, seconds: float) -> dict[str, JsonValue]:
-    """Size of the network, what a step of the probe's `samples` took, and how many epochs of such steps `seconds` hold:
-    a guess, as loading and augmentation are not in it."""
-    found = {name: facts[name] for name in ("parameters", "device") if facts.get(name)}
-    counts, config, step = facts.get("counts"), facts.get("config"), facts.get("milliseconds")
+LOOP = 0.8
+"""Of a training's time, what its loop gets, about; the rest is for reading, tiers, evaluations and the package."""
+
+
+def pace(facts: Facts, brief: Brief) -> dict[str, JsonValue]:
+    """Size of the network, what a step of so many samples took, and how many epochs of such steps fit into the time: a
+    guess, and none where a GPU will train, which the probe does not use."""
+    found = {name: facts[name] for name in ("parameters", "device", "step") if facts.get(name)}
+    counts, config, step = (facts.get(name) for name in ("counts", "config", "step"))
     cases = counts.get("train") if isinstance(counts, dict) else None
-    if isinstance(step, int | float) and step > 0 and isinstance(cases, int) and cases:
+    if isinstance(step, dict) and isinstance(cases, int) and cases and not brief.machine.get("gpus"):
         patches = config.get("sampling.patches_per_image") if isinstance(config, dict) else None
         cases *= patches if isinstance(patches, int) else 1
-        found["step"] = {"samples": batch, "milliseconds": step}
-        found["epochs"] = {"seconds": seconds, "fit": round(1000 * seconds / (step * max(1, cases / batch)), 1)}
+        each, size = (max(1.0, float(str(step.get(name)))) for name in ("milliseconds", "samples"))
+        fit = 1000 * LOOP * brief.train_seconds / (each * max(1, cases / size))
+        found["epochs"] = {"seconds": brief.train_seconds, "fit": round(fit, 1)}
     return found
 
 
@@ -66,7 +71,7 @@ def assembled(answer: AssembledModule, facts: Facts, brief: Brief, state: RunSta
         workspace_sha256=str(facts["workspace_sha256"]),
         settled=settled if isinstance(settled, dict) else {},
         config=config if isinstance(config := facts.get("config"), dict) else {},
-        measured=pace(facts, shapes["train"][0], brief.train_seconds),
+        measured=pace(facts, brief),
         spent=spent,
     )
 
@@ -92,5 +97,4 @@ ROLE = Role(
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,
-    pages=(LIBRARY,),
 )

@@ -8,18 +8,17 @@ job says nothing of where it works but that it has a copy, and one that was prep
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import JsonValue, ValidationError
 
 from services.tool_runner.paths import Roots
 from services.tool_runner.tools import Execute
 from services.tool_runner.tools.syntax import MAX_YAML, find_problem
+from services.tool_runner.tools.yaml_keys import as_config, keys_of, near, set_keys, value_of
 from services.tool_runner.training import RESULTS
 from shared.contracts.base import Ref
 from shared.contracts.starting import Repackage, Try, TryConfigs
@@ -110,15 +109,14 @@ class Forks:
         if before:
             spent = await self._seconds_in(files)
             told.insert(0, f"goes on from {before.tried.name if before.tried else before.job_id}")
-        text = (await self._read(files[CONFIG])) if CONFIG in files else ""
-        config = as_config(asked.name, text)
-        # Whatever a core gives as time of the loop, the job's own bound stands.
-        automatic = {"training.train_seconds": int(SHARE * seconds + spent)}
-        for key, value in asked.changes.items():
-            told.append(f"{key} {_short(set_key(config, key, value, asked.name))} -> {_short(value)}")
-        if "train_seconds" in (config.get("training") or {}) and not automatic.keys() & asked.changes.keys():
-            set_key(config, *next(iter(automatic.items())), asked.name)
-        files[CONFIG] = await self._stored(yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+        text, name = (await self._read(files[CONFIG])) if CONFIG in files else "", f"{asked.name}: {CONFIG}"
+        config, changes = as_config(name, text), dict(asked.changes)
+        for key, value in changes.items():
+            told.append(f"{key} {_short(standing(config, key, name))} -> {_short(value)}")
+        if "train_seconds" in (config.get("training") or {}):
+            # The time of a job is bounded by its own seconds.
+            changes.setdefault("training.train_seconds", int(SHARE * seconds + spent))
+        files[CONFIG] = await self._stored(set_keys(name, text, changes))
         manifest = FolderManifest(files=files, links=base.links)
         manifest.check()
         change = "; ".join(told) or "the workspace as it is"
@@ -203,43 +201,15 @@ async def read_note(store: Store, seed: Ref) -> Tried:
     return Tried.model_validate_json(await asyncio.to_thread(store.get_bytes, manifest.files[NOTE].ref))
 
 
-def as_config(name: str, text: str) -> dict[str, Any]:
-    """A YAML mapping. Raises ToolRefused for what is none, or names parts of itself: those may grow without bound."""
+def standing(config: Mapping[str, Any], key: str, name: str) -> object:
+    """What a key of a configuration has. Raises ToolRefused for one that is not there, and for a section."""
     try:
-        if any(isinstance(event, yaml.events.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise ToolRefused(f"{name}: {CONFIG} has aliases (*name), which a try does not take; write the values out.")
-        found = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ToolRefused(f"{name}: {CONFIG} is no YAML: {error}") from None
-    if not isinstance(found, dict):
-        raise ToolRefused(
-            f"{name}: there is no {CONFIG} with sections in the workspace; copy a template into it first."
-        )
-    return found
-
-
-def set_key(config: dict[str, Any], key: str, value: JsonValue, name: str) -> object:
-    """Set a dotted key in place and return what was there. Raises ToolRefused for one that is not there."""
-    *sections, last = key.split(".")
-    inside: Any = config
-    for section in sections:
-        inside = inside.get(section) if isinstance(inside, dict) else None
-    if not isinstance(inside, dict) or last not in inside or isinstance(inside[last], dict):
-        near = difflib.get_close_matches(key, known := keys_of(config), n=3, cutoff=0.5)
-        near = [*near, *(one for one in known if one.endswith(f".{last}") and one not in near)]
-        told = f" Near: {', '.join(near[:3])}." if near else ""
-        raise ToolRefused(
-            f"{name}: {CONFIG} has no key {key}.{told} One that only config.py knows is added to it first."
-        )
-    before = inside[last]
-    inside[last] = value
-    return before
-
-
-def keys_of(config: Mapping[str, Any], prefix: str = "") -> list[str]:
-    found = []
-    for key, value in config.items():
-        found += keys_of(value, f"{prefix}{key}.") if isinstance(value, dict) else [f"{prefix}{key}"]
+        found = value_of(config, key)
+    except KeyError:
+        found = config
+    if isinstance(found, dict):
+        told = f"{name} has no key {key}.{near(config, key)}"
+        raise ToolRefused(f"{told} One that only config.py knows is added to it first.")
     return found
 
 
@@ -254,7 +224,7 @@ def changed(store: Store, before: FolderManifest, after: FolderManifest) -> str:
             config = as_config(CONFIG, store.get_bytes(entry.ref).decode("utf-8", "replace"))
         except (KeyError, ToolRefused):
             config = {}
-        values.append({key: _at(config, key) for key in keys_of(config)})
+        values.append({key: value_of(config, key) for key in keys_of(config)})
     for key in dict.fromkeys((*values[0], *values[1])):
         one, other = (known.get(key) for known in values)
         if one != other:
@@ -266,13 +236,6 @@ def changed(store: Store, before: FolderManifest, after: FolderManifest) -> str:
 
 def _is_code(path: str) -> bool:
     return path.endswith((".py", ".jsonl")) and path.split("/")[0] not in (*LEFT_BEHIND, CHECKPOINTS)
-
-
-def _at(config: Mapping[str, Any], key: str) -> object:
-    inside: Any = config
-    for part in key.split("."):
-        inside = inside[part]
-    return inside
 
 
 def _short(value: object) -> str:

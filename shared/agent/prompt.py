@@ -40,8 +40,6 @@ def system_parts(role: Role, without: Collection[Switch] = ()) -> dict[str, str]
         parts["alone"] = SOLO.read_text(encoding="utf-8")
     for one in role.team or (role,):
         parts[f"role {one.name}"] = _with_sections(one.prompt.read_text(encoding="utf-8"), without)
-    for page in dict.fromkeys(page for one in role.team or (role,) for page in one.pages):
-        parts[f"page {page.parent.name}/{page.name}"] = page.read_text(encoding="utf-8")
     return parts
 
 

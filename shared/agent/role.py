@@ -7,15 +7,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-import shared.training
 from shared.agent.brief import Brief
 from shared.contracts.base import AgentName, Contract, Event, Spent, ToolArgs
 from shared.contracts.state import RunState
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
-
-LIBRARY = Path(shared.training.__file__).with_name("README.md")
-"""The page of the library that training programs use, for roles that write such programs."""
 
 Facts = dict[str, JsonValue]
 Playbook = Callable[[Brief], Generator[tuple[Call, ...], Observation, None]]
@@ -55,8 +51,6 @@ class Role:
     submissions: tuple[Submission, ...]
     prompt: Path
     playbook: Playbook
-    pages: tuple[Path, ...] = ()
-    """What it is told besides: documents that stand for themselves."""
     team: tuple["Role", ...] = ()
     """Of a run without collaboration: all roles, whose prompts and tools this one has beside its own."""
 

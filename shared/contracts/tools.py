@@ -5,9 +5,9 @@ The eight of the paper keep their names (appendix 0.A.3). Paths are virtual and 
 training view, read-only, `/templates/...` the training templates, read-only.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from shared.contracts.base import Contract, Ref, RunId, Service, TaskKind, Token, ToolArgs
 from shared.contracts.runs import DataCard
@@ -68,17 +68,25 @@ class WriteFiles(ToolArgs):
 
 
 class EditFiles(ToolArgs):
-    """Replace `old` by `new` in one file. `old` must occur exactly once; the answer is a line, with `diff` the diff.
+    """In one file, replace `old` by `new`, or in YAML `set` keys, all in one call, with comments kept.
 
-    On a miss you are told the nearest lines; an edit that is already in place is said to be so.
+    `old` must occur exactly once; on a miss you are told the nearest lines. `set` is dotted key -> value, such as
+    {"training.learning_rate": 0.003}. The answer is a line, with `diff` the diff.
     """
 
     tool = "edit_files"
     reads_only = False
     path: str
-    old: str = Field(min_length=1)
-    new: str
+    old: str = ""
+    new: str | None = None
+    set: dict[str, JsonValue] = {}
     diff: bool = False
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.set and (self.old or self.new is not None)) or not (self.set or (self.old and self.new is not None)):
+            raise ValueError("give old and new, or set")
+        return self
 
 
 class RunScript(ToolArgs):
@@ -162,14 +170,14 @@ class ViewImage(ToolArgs):
 
     A path may be a pattern (/data/*/image.nii.gz) or the sample_id of a case, for which an overlay has its mask; up to
     16 pictures in all. worst/NAME/1.png is the worst case of the try NAME. Of several each gets a numbered cell (of a
-    scan the axial plane through its mask, else its middle): cases by class, or the worst ones, in one picture.
-    `overlays` are masks, `captions` words such as the class, one a picture ("" for none). The picture is also kept
-    below /workspace/views.
+    scan the axial plane through its mask, else its middle), with the class of its case under it or the words of
+    `captions`; `overlays` are masks, one a picture ("" for none). Without paths: cases of every class, or with their
+    masks. The picture is also kept below /workspace/views.
     """
 
     tool = "view_image"
     reads_only = False
-    paths: tuple[str, ...] = Field(min_length=1, max_length=MOST_PICTURES)
+    paths: tuple[str, ...] = Field(default=(), max_length=MOST_PICTURES)
     overlays: tuple[str, ...] = ()
     captions: tuple[str, ...] = ()
 

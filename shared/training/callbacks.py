@@ -167,7 +167,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             ranks.say(f"epoch {paced['epoch']:.0f}/{paced['epochs']:g} loss {before} {name} {shown}")
         lead = 2 * math.sqrt(max(0.0, value * (1 - value)) / self.patients) if self.ended and value else 0.0
         seen = getattr(model, "module", model)
-        self.best.consider(seen, value, loss, lead, epoch=state.epoch, step=state.global_step)
+        self.best.consider(seen, value, loss, lead, epoch=round(state.epoch or 0.0, 2), step=state.global_step)
         if 0 < self.wanted.patience <= self.best.waited:
             control.should_save = control.should_training_stop = True
 

@@ -39,6 +39,9 @@ def settle(wanted: Any, how: Any, sided: bool) -> Any:
 class Augment:
     """(B, views * channels, [D,] H, W) -> the same shape. A view of zeros is one that a case has not, and stays so."""
 
+    of_batches = True
+    """Not of samples, by the dataset itself: whoever tries a step without train.py goes by this."""
+
     def __init__(self, wanted: Any, whole: Sequence[int]) -> None:
         """`wanted` is the settled section `augmentation`, `whole` the channels and shape of one view."""
         self.wanted = wanted

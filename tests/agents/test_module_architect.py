@@ -12,6 +12,7 @@ from shared.agent.brief import Brief
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
+from tests.agents.edits import edited
 from tests.cases import dataset_facts, locked
 
 CONFIG = (TEMPLATES / "report_generation" / "config.yaml").read_text()
@@ -48,11 +49,7 @@ def assembled(given: Brief, machine: dict[str, Any]) -> tuple[dict[str, Any], Ca
         ToolResult(call_id="b", tool="read_files", ok=True, summary="read", data={"files": files}),
     )
     *edits, submission = script.send(Observation(run_id="r1", role="module_architect", number=1, results=results))
-    text = CONFIG
-    for edit in edits:
-        assert text.count(str(edit.arguments["old"])) == 1
-        text = text.replace(str(edit.arguments["old"]), str(edit.arguments["new"]))
-    return yaml.safe_load(text), submission, script
+    return yaml.safe_load(edited(CONFIG, *edits)), submission, script
 
 
 @pytest.mark.parametrize(
@@ -83,10 +80,9 @@ def test_a_figure_that_no_training_computes_has_one_that_stands_in(asked: str, l
     assert config["training"]["metric"] == learned
     assert (asked in submission.arguments["notes"]) == (asked != learned or asked == "bleu_4")
     # What the probe does not accept goes back to the template's own choice.
-    *back, _ = script.send(Observation(run_id="r1", role="module_architect", number=2, notes=("no batch",)))
-    assert [str(call.arguments["new"]).strip().split("#")[0].strip() for call in back] == [
-        "input_shape: auto", "channels: auto", "views: auto",
-    ]  # fmt: skip
+    back, _ = script.send(Observation(run_id="r1", role="module_architect", number=2, notes=("no batch",)))
+    auto = dict.fromkeys(("preprocess.input_shape", "preprocess.channels", "preprocess.views"), "auto")
+    assert back.arguments == {"path": "config.yaml", "set": auto}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import yaml
 from services.module_architect.check import check_module
 from services.scorer.names import METRICS
 from services.team import TEAM
+from services.tool_runner.mounts import library
 from shared.agent.brief import Brief, make_brief
 from shared.agent.prompt import CARDS_ROOM, opening, opening_parts, system_prompt, tool_schemas
 from shared.agent.role import Role
@@ -48,6 +49,13 @@ def test_a_prompt_names_only_tools_that_the_role_has_and_all_that_end_its_work(r
 
 
 @pytest.mark.parametrize("role", TEAM, ids=lambda role: role.name)
+def test_pages_that_a_prompt_sends_to_are_where_it_says(role: Role, tmp_path: Path) -> None:
+    pages = re.findall(r"/m3/([\w/]+\.\w+)", system_prompt(role))
+    assert (role.name != "task_manager") == bool(pages)
+    assert all((library(tmp_path) / page).is_file() for page in pages)
+
+
+@pytest.mark.parametrize("role", TEAM, ids=lambda role: role.name)
 def test_what_is_static_is_the_same_in_every_process(role: Role) -> None:
     import subprocess
     import sys
@@ -73,11 +81,7 @@ def test_the_task_manager_is_told_every_figure_that_the_scorer_knows() -> None:
 def test_switches_take_their_sections_out_and_leave_the_rest() -> None:
     for role in TEAM:
         whole, bare = system_prompt(role), system_prompt(role, SWITCHES)
-        assert (
-            "## Example" in whole
-            and "## Before you submit" in whole
-            and "## " not in bare.partition("# The library")[0]
-        )
+        assert "## Example" in whole and "## Before you submit" in whole and "## " not in bare
         assert "submit again" in whole and "submit again" not in bare and "is the end" in bare
         for switch in ("reflection", "few_shot"):
             assert whole.startswith(system_prompt(role, (switch,))[:2000])

@@ -7,12 +7,12 @@ import pytest
 import yaml
 
 from services.model_trainer.playbook import playbook as train
+from services.model_trainer.remedies import Changes, changed
 from services.module_architect.playbook import input_shape, patch_shape
 from services.module_architect.playbook import playbook as assemble
 from services.module_architect.role import assembled
 from services.tool_runner.mounts import TEMPLATES
 from shared.agent.brief import Brief
-from shared.agent.calls import set_keys
 from shared.contracts.base import Spent
 from shared.contracts.modules import AssembledModule
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned
@@ -21,6 +21,7 @@ from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
 from shared.errors import UserError
 from shared.failures import DIRECTIONS, Known
+from tests.agents.edits import edited
 from tests.cases import dataset_facts, locked
 
 CONFIG = (TEMPLATES / "diagnosis" / "config.yaml").read_text()
@@ -54,12 +55,8 @@ def ended(outcome: str, summary: str = "") -> Observation:
 
 
 def after(text: str, calls: tuple[Call, ...]) -> dict[str, Any]:
-    """The section `training` once the edits of a turn are applied; every edit must find its line exactly once."""
-    for call in calls:
-        if call.name == "edit_files":
-            assert text.count(str(call.arguments["old"])) == 1
-            text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
-    return yaml.safe_load(text)["training"]
+    """The section `training` once the edits of a turn are applied."""
+    return settings(text, calls)["training"]
 
 
 def test_training_is_set_to_its_time_started_and_delivered() -> None:
@@ -85,11 +82,7 @@ training:
 
 def settings(text: str, calls: tuple[Call, ...]) -> dict[str, Any]:
     """The whole configuration once the edits of a turn are applied."""
-    for call in calls:
-        if call.name == "edit_files":
-            assert text.count(str(call.arguments["old"])) == 1
-            text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
-    found: dict[str, Any] = yaml.safe_load(text)
+    found: dict[str, Any] = yaml.safe_load(edited(text, *calls))
     return found
 
 
@@ -126,9 +119,7 @@ def test_a_failure_is_mended_by_its_name(config: str, summary: str, changes: dic
     script = train(brief("model_trainer"))
     next(script)
     first = script.send(seen(read(**{"config.yaml": config})))
-    text = config
-    for call in first[:-1]:
-        text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
+    text = edited(config, *first)
     outcome = "memory" if summary.startswith("train ended memory") else "failed"
     again = script.send(ended(outcome, summary))
     found = settings(text, again)
@@ -170,16 +161,11 @@ def test_a_failure_that_stays_or_is_beyond_the_playbook_is_an_honest_end_with_it
         assert str(raised.value).splitlines()[-2:] == [f"{name}: the cause", DIRECTIONS[name]]
 
 
-def test_keys_are_set_by_section_and_comments_kept() -> None:
-    text = "a:   # one\n  x: 1   # why\n\ntraining:\n  x: 1   # why\n  y: [1,\n    2]  # two\nz: '#'\n"
-    values = {"training.x": 2, "a.z": [3], "b.w": True, "a.x": 1, "training.y": "auto", "z": 5, "q": 6}
-    calls, changed = set_keys("c.yaml", text, values)
-    assert changed == (
-        "a:   # one\n  z: [3]\n  x: 1   # why\n\nb:\n  w: true\ntraining:\n  x: 2   # why\n  y: auto  # two\nz: 5\n"
-    )
-    assert len(calls) == 5 and settings(text, tuple(calls)) == yaml.safe_load(changed)
-    for other in ("x: 1\n", "- 1\n", "", "a: [\n"):
-        assert set_keys("c.yaml", other, {"training.x": 2}) == ([], other)
+def test_what_the_trainer_knows_of_the_configuration_is_what_its_edits_make_of_it() -> None:
+    text = "a:   # one\n  x: 1   # why\nempty:\ntraining:\n  x: 1   # why\n  y: two\n"
+    changes: Changes = {"training.x": 2, "a.z": [3], "b.w": True, "empty.v": "auto"}
+    edit = Call(name="edit_files", arguments={"path": "config.yaml", "set": changes})
+    assert changed(yaml.safe_load(text), changes) == settings(text, (edit,))
 
 
 def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> None:
@@ -190,16 +176,13 @@ def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> No
     copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
     texts = {"config.yaml": CONFIG, "environment.json": '{"gpus": []}'}
     calls = script.send(seen(copied, read(**texts)))
-    text = CONFIG
-    for call in calls[:-1]:
-        text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
-    config = yaml.safe_load(text)
+    config = settings(CONFIG, calls)
     assert config["preprocess"]["input_shape"] == [24, 64, 64] and config["preprocess"]["channels"] == 3
     assert calls[-1].arguments["input_shape"] == [3, 24, 64, 64]
     assert config["training"]["metric"] == "balanced_accuracy"
     assert calls[-1].name == "submit_module"
     again = script.send(seen(notes=("batches of train have shape ...",)))
-    assert again[0].arguments["new"].strip().startswith("input_shape: auto")
+    assert settings(CONFIG, again)["preprocess"]["input_shape"] == "auto"
     with pytest.raises(UserError, match="still wrong"):
         script.send(seen(notes=("still wrong",)))
 
@@ -253,17 +236,13 @@ def test_a_segmentation_fits_machine_and_modality(
     copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
     texts = {"config.yaml": SEGMENTATION, "environment.json": json.dumps(machine)}
     calls = script.send(seen(copied, read(**texts)))
-    text = SEGMENTATION
-    for call in calls[:-1]:
-        assert text.count(str(call.arguments["old"])) == 1
-        text = text.replace(str(call.arguments["old"]), str(call.arguments["new"]))
-    config = yaml.safe_load(text)
+    config = settings(SEGMENTATION, calls)
     found = {key: value for part in config.values() if isinstance(part, dict) for key, value in part.items()}
     assert found | keys == found and found["metric"] == "dice" and found["dimensions"] == 3
     module = calls[-1].arguments
     assert len(module["input_shape"]) == 4 and module["template"] == "segmentation"
     back = script.send(seen(notes=("train: images hold NaN",)))
-    assert all("auto" in str(call.arguments["new"]) for call in back[:-1])
+    assert back[0].arguments["set"] == {"preprocess.intensity": "auto", "preprocess.dimensions": "auto"}
     with pytest.raises(UserError, match="still wrong"):
         script.send(seen(notes=("still wrong",)))
 
@@ -271,14 +250,12 @@ def test_a_segmentation_fits_machine_and_modality(
 def test_lesions_begin_with_their_own_configuration() -> None:
     asked = brief("module_architect", {"shape": {"median": [64, 64, 40]}}, task="anomaly_detection", metric="dice")
     script = assemble(asked)
-    copy, wanted = next(script)
+    copy, _ = next(script)
     assert copy.arguments["source"] == "/templates/segmentation"
-    assert "/workspace/lesions.yaml" in str(wanted.arguments["paths"])
     copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
-    texts = {"lesions.yaml": (TEMPLATES / "segmentation" / "lesions.yaml").read_text(), "environment.json": "{}"}
-    write, submission = script.send(seen(copied, read(**texts)))
-    assert write.name == "write_files" and write.arguments["overwrite"]
-    config = yaml.safe_load(dict(write.arguments["files"])["config.yaml"])
+    begin, edit, submission = script.send(seen(copied, read(**{"environment.json": "{}"})))
+    assert begin.name == "copy_files" and begin.arguments["overwrite"]
+    config = settings((TEMPLATES.parent / str(begin.arguments["source"]).lstrip("/")).read_text(), (edit,))
     assert config["task"] == "anomaly_detection" and config["loss"]["present_only"] and not config["every_structure"]
     assert config["preprocess"]["max_voxels"] == 200_000 and submission.name == "submit_module"
 
@@ -295,11 +272,7 @@ def test_hours_on_a_gpu_are_nnunets(task: str, lesions: bool) -> None:
     assert copy.arguments["source"] == "/templates/nnunet"
     copied = ToolResult(call_id="c", tool="copy_files", ok=True, summary="copied")
     *changes, submission = script.send(seen(copied, read(**{"config.yaml": NNUNET}, **machine)))
-    text = NNUNET
-    for change in changes:
-        assert text.count(str(change.arguments["old"])) == 1
-        text = text.replace(str(change.arguments["old"]), str(change.arguments["new"]))
-    config = yaml.safe_load(text)
+    config = settings(NNUNET, tuple(changes))
     assert config["task"] == task and config["score_map"] is lesions and config["every_structure"] is not lesions
     assert config["nnunet"]["modality"] == "ct" and config["nnunet"]["configuration"] == "3d_fullres"
     assert submission.arguments["template"] == "nnunet" and len(submission.arguments["input_shape"]) == 4
@@ -313,7 +286,7 @@ def test_the_keys_of_a_segmentation_training_are_the_trainers() -> None:
     assert found["train_seconds"] == 90 and found["seed"] == 5
     again = script.send(ended("failed", "the loss became nan at step 3"))
     assert again[-1].name == "start_training"
-    assert f"learning_rate: {found['learning_rate'] / 5}" in str(again[0].arguments["new"])
+    assert again[0].arguments["set"] == {"training.learning_rate": found["learning_rate"] / 5}
 
 
 @pytest.mark.parametrize(
@@ -331,17 +304,21 @@ def test_shape_and_words_on_record_are_those_of_what_was_built() -> None:
     built = {"model": "Classifier(encoder: ResNet)", "loss": "Focal(gamma 2)", "augmentation": "no flips"}
     shapes = {part: {"shape": [8, 1, 24, 64, 64]} for part in ("train", "val")}
     facts = {"batches": shapes, "workspace_sha256": "s", "built": built}
-    facts |= {"counts": {"train": 80}, "milliseconds": 100.0, "device": "cpu", "settled": {"preprocess.views": 1}}
+    step = {"samples": 8, "milliseconds": 100.0}
+    facts |= {"counts": {"train": 80}, "step": step, "device": "cpu", "settled": {"preprocess.views": 1}}
     event = assembled(answer, facts, its, RunState(run_id="r1"), Spent())
     assert event.settled == {"preprocess.views": 1}
-    steps = its.train_seconds / 0.1
-    told = {"step": {"samples": 8, "milliseconds": 100.0}, "epochs": {"seconds": its.train_seconds, "fit": steps / 10}}
+    steps = 0.8 * its.train_seconds / 0.1
+    told = {"step": step, "epochs": {"seconds": its.train_seconds, "fit": steps / 10}}
     assert event.measured == {"device": "cpu"} | told
     # An epoch of patches has several of each image.
     facts["config"] = {"sampling.patches_per_image": 4, "training.seed": 0}
     event = assembled(answer, facts, its, RunState(run_id="r1"), Spent())
     assert event.measured["epochs"] == {"seconds": its.train_seconds, "fit": steps / 40}
     assert event.config == facts["config"]
+    # The probe does not try the GPU that will train.
+    gpu = its.model_copy(update={"machine": {"gpus": ["one"]}})
+    assert "epochs" not in assembled(answer, facts, gpu, RunState(run_id="r1"), Spent()).measured
     assert event.module.input_shape == (1, 24, 64, 64)
     assert event.module.model_dump(include=set(built)) == built
     assert event.batch_shapes["val"] == (8, 1, 24, 64, 64)

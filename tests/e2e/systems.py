@@ -12,8 +12,6 @@ from m3bench import replicas
 from m3bench.cards import paths
 from services.gateway.client import Gateway
 from services.gateway.items import Item
-from services.tool_runner.mounts import TEMPLATES
-from shared.agent.calls import set_keys
 from shared.contracts.base import Event
 from shared.contracts.events import decode_event
 from shared.contracts.runs import RunFinished
@@ -78,19 +76,18 @@ def recorded(running: Running, run_id: str, epochs: int) -> str:
     """The run's transcript, as the core `scripted:` takes it, with another training: it ends by its epochs, however
     slow they are, and has a checkpoint after each."""
     answer = running.gateway._http.get(f"/runs/{run_id}/transcript").raise_for_status()
-    template = (TEMPLATES / "diagnosis" / "config.yaml").read_text()
-    keys = {"training.epochs": epochs, "training.save_seconds": 0, "training.patience": 0}
-    edits, _ = set_keys("config.yaml", template, keys)
+    wanted = {"training.epochs": epochs, "training.save_seconds": 0, "training.patience": 0}
+    edit = Call(name="edit_files", arguments={"path": "config.yaml", "set": wanted})
     lines = []
     for entry in map(decode_entry, answer.content.splitlines()):
         if isinstance(entry, Turn) and entry.calls[-1].name == StartTraining.tool:
             start = entry.calls[-1].model_copy(update={"arguments": {"command": entry.calls[-1].arguments["command"]}})
-            entry = entry.model_copy(update={"calls": (*edits, start)})
+            entry = entry.model_copy(update={"calls": (edit, start)})
         if isinstance(entry, Turn) and entry.calls[-1].name == "submit_plan":
             entry = entry.model_copy(update={"calls": (*entry.calls[:-1], _of_the_benchmark(entry.calls[-1]))})
         lines.append(entry.model_dump_json())
     # The id of a job tells the place of the call that started it.
-    return re.sub(r"(-model_trainer-\d+)-\d+", rf"\1-{len(edits)}", "\n".join(lines))
+    return re.sub(r"(-model_trainer-\d+)-\d+", r"\1-1", "\n".join(lines))
 
 
 def _of_the_benchmark(plan: Call) -> Call:

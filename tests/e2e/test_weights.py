@@ -10,12 +10,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from services.tool_runner.mounts import TEMPLATES
-from shared.agent.calls import set_keys
 from shared.contracts.events import decode_event
 from shared.contracts.starting import StartTraining
 from shared.contracts.training import JobFinished
-from shared.contracts.transcript import Turn, decode_entry
+from shared.contracts.transcript import Call, Turn, decode_entry
 from tests.cli.conftest import call
 from tests.e2e.conftest import REPLICA, Running
 
@@ -74,16 +72,16 @@ def test_weights_are_added_used_told_on_the_card_and_removed(
     assert shapes == {name: list(tensor.shape) for name, tensor in tensors.items()}
 
     answer = running.gateway._http.get(f"/runs/{main_job['run_id']}/transcript").raise_for_status()
-    template = (TEMPLATES / "diagnosis" / "config.yaml").read_text()
-    edits, _ = set_keys("config.yaml", template, {"training.epochs": 2, "model.weights": "/weights/mine.pt"})
+    wanted = {"training.epochs": 2, "model.weights": "/weights/mine.pt"}
+    edit = Call(name="edit_files", arguments={"path": "config.yaml", "set": wanted})
     lines = []
     for turn in map(decode_entry, answer.content.splitlines()):
         if isinstance(turn, Turn) and turn.calls[-1].name == StartTraining.tool:
-            turn = turn.model_copy(update={"calls": (*edits, turn.calls[-1])})
+            turn = turn.model_copy(update={"calls": (edit, turn.calls[-1])})
         lines.append(turn.model_dump_json())
     script = tmp_path / "recorded.jsonl"
     # The id of a job tells the place of the call that started it.
-    script.write_text(re.sub(r"(-model_trainer-\d+)-\d+", rf"\1-{len(edits)}", "\n".join(lines)))
+    script.write_text(re.sub(r"(-model_trainer-\d+)-\d+", r"\1-1", "\n".join(lines)))
     run_id = running.ask(core=f"scripted:{script}")
     running.follow(run_id)
     call(environment, "fetch", run_id, str(tmp_path / "second"))

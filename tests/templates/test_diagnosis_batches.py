@@ -180,7 +180,8 @@ def test_verify_batches_on_a_good_workspace(bench):
         assert batch["shape"] == [4, 1, 8, 40, 40] and batch["dtype"] == "float32" and batch["finite"]
         assert batch["std"] > 0.1 and set(batch["labels"]) == {"plain", "block"}
     assert facts["forward"]["logits_shape"] == [4, 2] and facts["forward"]["loss"] > 0
-    assert facts["parameters"] > 1000 and facts["constant_samples"] == 0 and facts["milliseconds"] > 0
+    assert facts["parameters"] > 1000 and facts["constant_samples"] == 0 and facts["step"]["milliseconds"] > 0
+    assert facts["step"]["samples"] == 8, "those of the configuration"
     settled = facts["settled"]
     assert settled["preprocess.input_shape"] == [8, 40, 40] and settled["preprocess.intensity"] == "zscore"
     assert "auto" not in settled.values(), settled

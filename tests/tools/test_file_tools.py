@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from shared.contracts.tools import MAX_RESULT_CHARS
 from shared.errors import ToolBroken
@@ -87,6 +88,73 @@ async def test_an_edit_changes_one_place_and_says_so_in_a_line(bench) -> None:
     assert (bench.workspace / "c.yaml").read_text() == "epochs: 20\nlr: 0.1\n"
     result = await bench("edit_files", path="c.yaml", old="lr: 0.1", new="lr: 0.2\nwd: 0", diff=True)
     assert "-lr: 0.1\n+lr: 0.2" in result.summary
+
+
+YAML = """# all of it
+model:
+  width: 16   # channels
+  window: null # [low, high]
+  empty:
+training:
+  rates:   # of three
+    - 0.1
+    - 0.2
+  epochs: 1
+"""
+
+
+async def test_keys_of_yaml_are_set_at_once_and_comments_stay(bench) -> None:
+    path = bench.workspace / "c.yaml"
+    path.write_text(YAML)
+    wanted = {"training.epochs": 20, "model.width": 1e-5, "model.window": [-160, 240], "training.rates": ["a, b"]}
+    result = await bench("edit_files", path="c.yaml", set=wanted | {"model.empty.inner": True})
+    assert result.ok, result.summary
+    assert (
+        "training.epochs 1 -> 20" in result.summary and "model.empty.inner true, which was not there" in result.summary
+    )
+    text = path.read_text()
+    assert "  width: 1.0e-05   # channels" in text and "  window: [-160, 240] # [low, high]" in text
+    model = {"width": 1e-5, "window": [-160, 240], "empty": {"inner": True}}
+    assert yaml.safe_load(text) == {"model": model, "training": {"rates": ["a, b"], "epochs": 20}}
+    again = await bench("edit_files", path="c.yaml", set=wanted)
+    assert again.data["already_applied"] and path.read_text() == text
+    assert (await bench("edit_files", path="c.yaml", set={"model.empty.inner": 1})).ok
+    assert "inner: 1}" in path.read_text(), "true is not 1"
+
+
+@pytest.mark.parametrize("text", [YAML, json.dumps(yaml.safe_load(YAML))], ids=["lines", "flow"])
+async def test_a_key_that_is_not_there_is_added_to_its_section_and_its_likes_are_named(bench, text: str) -> None:
+    (bench.workspace / "c.yaml").write_text(text)
+    result = await bench(
+        "edit_files", path="c.yaml", set={"model.widht": 3, "new.one.two": "yes", "training.epochs": None}
+    )
+    assert result.ok and "model.widht 3, which was not there. Near: model.width" in result.summary
+    found = yaml.safe_load((bench.workspace / "c.yaml").read_text())
+    before = yaml.safe_load(YAML)
+    assert found == {
+        "model": before["model"] | {"widht": 3},
+        "training": before["training"] | {"epochs": None},
+        "new": {"one": {"two": "yes"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "arguments", "said"),
+    [
+        ("c.yaml", YAML, {"set": {"model": 3}}, "is a section"),
+        ("c.yaml", YAML, {"set": {"model.width.deep": 3}}, "model.width has a value"),
+        ("c.yaml", "a: &x 1\nb: *x\n", {"set": {"b": 3}}, "aliases"),
+        ("c.yaml", "- 1\n", {"set": {"b": 3}}, "has no keys"),
+        ("c.py", "a = 1\n", {"set": {"a": 3}}, "is no YAML"),
+        ("c.yaml", YAML, {"set": {"a": 3}, "old": "a", "new": "b"}, "old and new, or set"),
+        ("c.yaml", YAML, {"old": "epochs"}, "old and new, or set"),
+    ],
+)
+async def test_keys_that_cannot_be_set_change_nothing(bench, name: str, text: str, arguments: dict, said: str) -> None:
+    (bench.workspace / name).write_text(text)
+    result = await bench("edit_files", path=name, **arguments)
+    assert not result.ok and said in result.summary, result.summary
+    assert (bench.workspace / name).read_text() == text
 
 
 @pytest.mark.parametrize(

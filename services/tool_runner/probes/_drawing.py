@@ -229,8 +229,9 @@ def _grid(cells: Sequence[tuple[_Panel | None, str]], colours: np.ndarray, small
             sheet.paste(picture, (left + (side - picture.width) // 2, top + (tall - picture.height) // 2))
         words, cut = f"{number + 1} {caption}".strip(), caption
         while pen.textlength(words, font=font) > side and cut:
-            cut = cut[1:]  # the end of a name tells it from others
-            words = f"{number + 1} \u2026{cut}"
+            half = len(cut) // 2  # classes differ in their beginnings, names of files in their ends
+            cut = cut[:half] + cut[half + 1 :]
+            words = f"{number + 1} {cut[:half]}\u2026{cut[half:]}"
         pen.text((left + side // 2, top + tall + 1), words, anchor="mt", fill=(255, 255, 255), font=font)
     return sheet
 

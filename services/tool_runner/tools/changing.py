@@ -3,10 +3,12 @@
 import asyncio
 import difflib
 import hashlib
+import json
 import os
 import re
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from pydantic import JsonValue
@@ -16,6 +18,7 @@ from services.tool_runner.tools.context import Answer, Context
 from services.tool_runner.tools.staging import Staging
 from services.tool_runner.tools.syntax import find_problem
 from services.tool_runner.tools.text import clip, count_text, decode, numbered, size_text
+from services.tool_runner.tools.yaml_keys import as_config, near, set_keys, value_of
 from shared.contracts.tools import MAX_RESULT_CHARS, CopyFiles, EditFiles, WriteFiles
 from shared.errors import ToolRefused
 
@@ -83,10 +86,6 @@ def _write(args: WriteFiles, places: dict[str, Place]) -> Answer:
 
 async def edit_files(args: EditFiles, context: Context) -> Answer:
     place = context.roots.locate(args.path, for_write=True)
-    if args.old == args.new:
-        raise ToolRefused(
-            "old and new are the same text. Nothing to do; give the text that should stand there instead."
-        )
     raw = await asyncio.to_thread(_content, place)
     if raw is None:
         raise ToolRefused(
@@ -97,7 +96,59 @@ async def edit_files(args: EditFiles, context: Context) -> Answer:
             f"{place.virtual} is binary or too long to edit ({size_text(len(raw))}). Change it with run_script."
         )
     text, encoding = decode(raw)
-    old, new = args.old, args.new
+    change = await asyncio.to_thread(_keys_set if args.set else _text_replaced, place, text, args)
+    if change.text == text:
+        return Answer(True, change.said, {"path": place.virtual, "already_applied": True})
+    if problem := await find_problem(place.virtual, change.text, context.execute):
+        raise ToolRefused(f"Nothing was changed, since the result would not parse.\n{problem}")
+    try:
+        content = change.text.encode(encoding)
+    except UnicodeEncodeError:
+        content = change.text.encode("utf-8", "replace")
+    await asyncio.to_thread(_replace, place, raw, content)
+    data: dict[str, JsonValue] = {"path": place.virtual, "line": change.line, "already_applied": False}
+    shown, cut = clip(_diff(place, text, change.text), MAX_RESULT_CHARS - 200) if args.diff else ("", False)
+    return Answer(True, f"{change.said}\n{shown}".strip(), data, truncated=cut)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What an edit makes of a text, the first line that it touches, and how it is told."""
+
+    text: str
+    line: int
+    said: str
+
+
+def _keys_set(place: Place, text: str, args: EditFiles) -> _Change:
+    if not place.name.endswith((".yaml", ".yml")):
+        raise ToolRefused(f"{place.virtual} is no YAML, of which keys can be set. Give old and new.")
+    config, changed = as_config(place.virtual, text), set_keys(place.virtual, text, args.set)
+    told = []
+    for key, value in args.set.items():
+        new = json.dumps(value, ensure_ascii=False)
+        try:
+            old = json.dumps(value_of(config, key), ensure_ascii=False, default=str)  # as text: true is not 1
+            told += [] if old == new else [f"{key} {_short(old)} -> {_short(new)}"]
+        except KeyError:
+            told.append(f"{key} {_short(new)}, which was not there.{near(config, key)}")
+    if not told:
+        return _Change(text, 1, f"Already applied: the keys of {place.virtual} have these values.")
+    pairs = zip(text.splitlines(), changed.splitlines(), strict=False)
+    line = next((number for number, (one, other) in enumerate(pairs, 1) if one != other), 1)
+    return _Change(changed, line, f"Set in {place.virtual}: {'; '.join(told)}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _text_replaced(place: Place, text: str, args: EditFiles) -> _Change:
+    old, new = args.old, str(args.new)
+    if old == new:
+        raise ToolRefused(
+            "old and new are the same text. Nothing to do; give the text that should stand there instead."
+        )
     if "\r\n" in text and "\r\n" not in old and old not in text:
         old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
     at = _occurrences(text, old)
@@ -107,7 +158,7 @@ async def edit_files(args: EditFiles, context: Context) -> Answer:
     if (not at and new and new in text) or (at and not fresh):
         line = text[: text.find(new)].count("\n") + 1
         said = f"Already applied: {place.virtual} has the new text at line {line}, and the old text nowhere else."
-        return Answer(True, said, {"path": place.virtual, "already_applied": True})
+        return _Change(text, line, said)
     if not at:
         raise ToolRefused(f"The old text is not in {place.virtual}. Nothing was changed.\n{_nearest(text, old)}")
     if len(at) > 1:
@@ -116,20 +167,10 @@ async def edit_files(args: EditFiles, context: Context) -> Answer:
             f"The old text occurs {len(at)} times in {place.virtual}, at lines {lines}. Nothing was changed. "
             "Give more of the lines around the one you mean."
         )
-    changed = text[: at[0]] + new + text[at[0] + len(old) :]
-    if problem := await find_problem(place.virtual, changed, context.execute):
-        raise ToolRefused(f"Nothing was changed, since the result would not parse.\n{problem}")
-    try:
-        content = changed.encode(encoding)
-    except UnicodeEncodeError:
-        content = changed.encode("utf-8", "replace")
-    await asyncio.to_thread(_replace, place, raw, content)
     line = text[: at[0]].count("\n") + 1
-    data: dict[str, JsonValue] = {"path": place.virtual, "line": line, "already_applied": False}
     gone, come = (count_text(len(part.splitlines()), "line") for part in (old, new))
     said = f"Edited {place.virtual} at line {line}: {come} in place of {gone}."
-    shown, cut = clip(_diff(place, text, changed), MAX_RESULT_CHARS - 200) if args.diff else ("", False)
-    return Answer(True, f"{said}\n{shown}".strip(), data, truncated=cut)
+    return _Change(text[: at[0]] + new + text[at[0] + len(old) :], line, said)
 
 
 def _replace(place: Place, before: bytes, content: bytes) -> None:

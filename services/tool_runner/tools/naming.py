@@ -21,7 +21,7 @@ def named(roots: Roots, given: Sequence[str], masks: bool = False) -> tuple[list
     than there is room for. Of a sample_id the first image, or with `masks` its mask. Raises ToolRefused."""
     paths: list[str] = []
     notes: list[str] = []
-    rows: dict[str, Any] | None = None
+    cases: Cases | None = None
     for one in given:
         if (place := _absent(roots, one)) is None:
             paths.append(one)
@@ -34,8 +34,8 @@ def named(roots: Roots, given: Sequence[str], masks: bool = False) -> tuple[list
                 notes.append(f"{one} matches more: the first are shown.")
             paths += found[: max(0, room - 1)]
         else:
-            rows = _rows(roots) if rows is None else rows
-            paths.append(_of_sample(rows[one], masks) if one in rows else one)
+            cases = cases or Cases(roots)
+            paths.append(_of_sample(cases.rows[one], masks) if one in cases.rows else one)
     if len(paths) > MOST_PICTURES:
         raise ToolRefused(f"These are {len(paths)} pictures; at most {MOST_PICTURES} are shown side by side.")
     return paths, notes
@@ -73,7 +73,45 @@ def _rows(roots: Roots) -> dict[str, Any]:
     return {str(row["sample_id"]): row for row in rows if isinstance(row, dict) and "sample_id" in row}
 
 
-def _of_sample(row: dict[str, Any], masks: bool) -> str:
+class Cases:
+    """The cases of the index, for a role that has one."""
+
+    def __init__(self, roots: Roots) -> None:
+        self.roots, self.rows = roots, _rows(roots)
+        self.classes: dict[str, str] = {}
+        """Path of a case's image -> its class; several are joined, and a mask or report is none."""
+        for row in self.rows.values():
+            files = row.get("files")
+            self.classes |= {f"/data/{name}": _class_of(row) for name in (files if isinstance(files, list) else ())}
+
+    def of_every_class(self) -> tuple[list[str], list[str]]:
+        """As many cases of each class as there is room for, evenly drawn, and their masks, where there are any."""
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for row in self.rows.values():
+            groups.setdefault(_class_of(row), []).append(row)
+        room = max(1, MOST_PICTURES // len(groups))
+        rows = [
+            group[place * len(group) // min(room, len(group))]
+            for _, group in sorted(groups.items())[:MOST_PICTURES]
+            for place in range(min(room, len(group)))
+        ]
+        return [_of_sample(row) for row in rows], [self._mask(row) for row in rows]
+
+    def _mask(self, row: dict[str, Any]) -> str:
+        """A target may be a report, too, which is no path."""
+        try:
+            path = _of_sample(row, masks=True)
+            return path if kind_of(self.roots.locate(path)) == "file" else ""
+        except ToolRefused:
+            return ""
+
+
+def _class_of(row: dict[str, Any]) -> str:
+    label = row.get("label")
+    return ", ".join(map(str, label)) if isinstance(label, list) else "" if label is None else str(label)
+
+
+def _of_sample(row: dict[str, Any], masks: bool = False) -> str:
     files = row.get("files")
     name = row.get("target") if masks else files[0] if isinstance(files, list) and files else None
     if not isinstance(name, str) or not name:

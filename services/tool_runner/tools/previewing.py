@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from services.tool_runner.paths import Place, kind_of, open_file
 from services.tool_runner.tools.context import Answer, Context, Executed
-from services.tool_runner.tools.naming import named
+from services.tool_runner.tools.naming import Cases, named
 from services.tool_runner.tools.staging import Staging
 from services.tool_runner.tools.text import clip, tidy_output
 from shared.contracts.tools import (
@@ -78,20 +78,28 @@ async def preview_files(args: PreviewFiles, context: Context) -> Answer:
 
 
 async def view_image(args: ViewImage, context: Context) -> Answer:
+    # Names of raw data are never drawn: what may leave for an endpoint is decided by words, which pixels hide. Only the
+    # Data Engineer, who sees raw data, has no templates.
+    written_below = context.roots.templates is not None
+    cases = await asyncio.to_thread(Cases, context.roots) if written_below and not args.captions else None
+    if not args.paths and (args.overlays or not (cases and cases.rows)):
+        raise ToolRefused(
+            "Give paths. Without any argument, cases of every class are shown to a role that has an index."
+        )
     paths, missing = await asyncio.to_thread(named, context.roots, args.paths)
     masks, more = await asyncio.to_thread(named, context.roots, args.overlays, True)
+    if cases and not paths:
+        paths, masks = await asyncio.to_thread(cases.of_every_class)
     for name, given in (("overlays", masks), ("captions", args.captions)):
         if given and len(given) != len(paths):
             raise ToolRefused(f"{len(paths)} paths have {len(given)} {name}. Give one for each, or none.")
     wanted: list[dict[str, str]] = []
     missing += more
-    # Names of raw data are never drawn: what may leave for an endpoint is decided by words, which pixels hide. Only the
-    # Data Engineer, who sees raw data, has no templates.
-    written_below = context.roots.templates is not None
     overlays, captions = masks or [""] * len(paths), args.captions or [""] * len(paths)
     for path, overlay, caption in zip(paths, overlays, captions, strict=True):
         try:
             found = [await asyncio.to_thread(_existing, context, one) if one else "" for one in (path, overlay)]
+            caption = caption or (cases.classes.get(found[0], "") if cases else "")
             written = (caption or found[0].rpartition("/")[2]) if written_below else ""
             wanted.append({"path": found[0], "overlay": found[1], "caption": caption, "written": written})
         except ToolRefused as refused:
