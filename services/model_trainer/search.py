@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from shared.agent.brief import Brief
 from shared.agent.calls import call
 from shared.agent.tries import figure
-from shared.contracts.starting import MOST_TRIES, Try, TryConfigs
+from shared.contracts.starting import Try, TryConfigs
 from shared.contracts.transcript import Call, Observation
 from shared.contracts.weights import Fit, Offered
 
@@ -20,16 +20,19 @@ Config = Mapping[str, Any]
 Changes = dict[str, JsonValue]
 FILE = "/workspace/search.yaml"
 LEAST_SECONDS = 1800.0
-"""Of a training: in less, tries are shorter than 45 s, and shorter ones were no gain (`bench.search`). Whoever asks for
-a run may say otherwise."""
+"""Of a training: in less, tries are shorter than 90 s, and short ones were no gain (`bench.search`). Whoever asks for a
+run may say otherwise."""
 PART = 0.4
 """Of the time, that the search gets; what its winner used of it is not lost, since that try is gone on with."""
 MOST = 0.8
 """Of the time, whatever was asked for."""
 ROUNDS = 2
 """Each gets the same time; the better half of the first goes on into the next, with twice the seconds."""
-TRY_SECONDS = 20.0
-"""Least of a try: as many are made as get it."""
+WIDTH, TRY_SECONDS = 4, 30.0
+"""Tries of the first round at most, and the least of each: few of them long enough to show what a full training would,
+which favours what starts fast the less."""
+SURE = 1.5
+"""Standard errors by which a try has to be ahead of the module as it is, case by case."""
 PLAIN = "as-it-is"
 
 
@@ -49,9 +52,13 @@ class Found:
 class Judged:
     value: float
     spread: float | None
+    ahead: tuple[float, float] | None = None
+    """Of the module as it is, on the same cases: mean and standard error."""
 
     def beats(self, plain: "Judged") -> bool:
         """By more than chance among so few patients may give; where that is not known, never."""
+        if self.ahead is not None:
+            return self.value > plain.value and self.ahead[0] > SURE * self.ahead[1]
         if self.spread is None or plain.spread is None:
             return False
         return self.value - plain.value > max(self.spread, plain.spread)
@@ -63,7 +70,7 @@ def search(brief: Brief, config: Config, offered: str) -> Generator[tuple[Call, 
     A try that fails says nothing for its change. Where the module itself fails, mending it comes first.
     """
     seconds = seconds_for(brief)
-    first = min(MOST_TRIES, int(seconds / ROUNDS / TRY_SECONDS))
+    first = min(WIDTH, int(seconds / ROUNDS / TRY_SECONDS))
     seed = _changes(config, {"set": {"training.seed": brief.requested.seed}})
     tried = list(alternatives(brief, config, offered).items())[: max(0, first - 1)]
     left = {PLAIN: seed} | {name: seed | changes for name, changes in tried}
@@ -87,7 +94,7 @@ def search(brief: Brief, config: Config, offered: str) -> Generator[tuple[Call, 
             break
     best = max(judged, key=lambda name: judged[name].value)
     chosen = best if judged[best].beats(judged[PLAIN]) else PLAIN
-    why = f"{chosen} is taken" if chosen != PLAIN else "no difference is larger than the spread, so nothing is changed"
+    why = f"{chosen} is taken" if chosen != PLAIN else "nothing is ahead by more than chance, and nothing is changed"
     notes = f"validation figures: {'; then '.join(told)}; {why}"
     return Found(left.get(chosen, {}), latest[chosen], used, notes)
 
@@ -180,12 +187,17 @@ def judged_of(ended: Observation) -> dict[str, Judged]:
     found = {}
     for job in event.get("jobs", ()):
         if (value := figure(job)) is not None:
-            spread = job["metrics"].get("spread")
-            found[str(job["tried"]["name"])] = Judged(value, spread if isinstance(spread, float | int) else None)
+            spread, paired = job["metrics"].get("spread"), job["metrics"].get("ahead")
+            found[str(job["tried"]["name"])] = Judged(
+                value,
+                spread if isinstance(spread, float | int) else None,
+                (float(paired["mean"]), float(paired["error"])) if isinstance(paired, dict) else None,
+            )
     return found
 
 
 def _shown(one: Judged | None) -> str:
     if one is None:
         return "no figure"
-    return f"{one.value:.3f}" + (f" ± {one.spread:.3f}" if one.spread is not None else "")
+    paired = f" ({one.ahead[0]:+.3f} ± {one.ahead[1]:.3f} by case)" if one.ahead else ""
+    return f"{one.value:.3f}" + (f" ± {one.spread:.3f}" if one.spread is not None else "") + paired

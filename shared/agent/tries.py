@@ -1,6 +1,8 @@
 """What a role is told of the trainings of its run: one table, best first, and what is left of the budget. Pure."""
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
+from statistics import fmean, stdev
 from typing import Any
 
 from pydantic import JsonValue
@@ -12,6 +14,8 @@ from shared.contracts.training import JobFinished
 ARCHITECT = 0.25
 """Of the run's `train_seconds`, what tries of the Module Architect may take."""
 _CHANGE, _WHY, _SUMMARY, _LINES = 160, 200, 2000, 24
+_PAIRS = 5
+"""Validation cases from which two trainings are compared case by case."""
 
 
 def seconds_left(state: RunState, role: AgentName, train_seconds: float, but: str = "") -> float:
@@ -37,10 +41,28 @@ def told_of(ended: Sequence[JobFinished]) -> dict[str, JsonValue]:
         return ended[0].model_dump(mode="json")
     wanted = {"job_id": True, "outcome": True, "summary": True, "tried": True}
     jobs = [done.model_dump(mode="json", include=wanted) for done in ended]
+    first = next((done for done in ended if done.outcome == "ok"), None)
     for job, done in zip(jobs, ended, strict=True):
         job["summary"] = job["summary"][:_SUMMARY]
         job["metrics"] = {name: done.metrics.get(name) for name in ("metric", "metric_name", "spread")}
+        if first and first.tried and done is not first and (found := ahead(done.metrics, first.metrics)):
+            job["metrics"]["ahead"] = {"of": first.tried.name, "mean": found[0], "error": found[1]}
     return {"jobs": list(jobs)}
+
+
+def ahead(metrics: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, float] | None:
+    """By how much one training does better than the other on the same validation cases, and the standard error of that:
+    paired, as cases differ far more from each other than trainings do. None for too few cases."""
+    one, two = (_figures(found) for found in (metrics, other))
+    pairs = [one[name] - two[name] for name in one.keys() & two.keys()]
+    return (fmean(pairs), stdev(pairs) / sqrt(len(pairs))) if len(pairs) >= _PAIRS else None
+
+
+def _figures(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """By case: its Dice, or the probability of what is true of it."""
+    cases = metrics.get("cases")
+    rows = [case for case in cases if isinstance(case, dict)] if isinstance(cases, list) else []
+    return {str(row["id"]): float(row["figure"]) for row in rows if isinstance(row.get("figure"), int | float)}
 
 
 def figure(job: Mapping[str, Any]) -> float | None:

@@ -14,6 +14,7 @@ from services.model_trainer.playbook import playbook as train
 from services.model_trainer.search import alternatives
 from services.tool_runner.mounts import TEMPLATES
 from shared.agent.brief import Brief
+from shared.agent.tries import ahead
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
 from shared.contracts.weights import Offered
@@ -71,41 +72,52 @@ def figures(calls: tuple[Call, ...], values: Mapping[str, float | None], spread:
 def test_what_is_better_by_more_than_the_spread_is_chosen_in_two_rounds_and_gone_on_with() -> None:
     script, calls = begun(timed(2000))
     first = tries_of(calls)
-    assert len(first) == 8 and "changes" in first["as-it-is"] and calls[-1].arguments["seconds"] == 800 // 2 // 8
+    assert len(first) == 4 and "changes" in first["as-it-is"] and calls[-1].arguments["seconds"] == 800 // 2 // 4
     assert first["as-it-is"]["changes"] == {"training.seed": 5}
     assert first["higher-rate"]["changes"] == {"training.learning_rate": pytest.approx(0.003), "training.seed": 5}
-    values = {name: 0.6 for name in first} | {"wider": 0.8, "deeper": 0.81, "as-it-is": 0.7, "higher-rate": None}
+    values = {name: 0.6 for name in first} | {"more-steps": 0.8, "as-it-is": 0.7, "higher-rate": None}
     calls = script.send(figures(calls, values))
     second = tries_of(calls)
-    assert next(iter(second)) == "as-it-is" and {*second} >= {"wider", "deeper"} and len(second) == 4
-    assert second["wider"]["continues"] == "wider-1" and "changes" not in second["wider"]
-    assert calls[-1].arguments["seconds"] == 800 // 2 // 4
-    calls = script.send(figures(calls, {name: 0.7 for name in second} | {"wider": 0.73}))
+    assert list(second) == ["as-it-is", "more-steps"]
+    assert second["more-steps"]["continues"] == "more-steps-1" and "changes" not in second["more-steps"]
+    assert calls[-1].arguments["seconds"] == 800 // 2 // 2
+    calls = script.send(figures(calls, {"as-it-is": 0.7, "more-steps": 0.73}))
     last = tries_of(calls)["last"]
-    assert last["continues"] == "wider-2" and calls[-1].arguments["seconds"] == 1200
-    assert settings(CONFIG, calls[:-1])["model"]["width"] == 32, "the workspace says what is trained"
+    assert last["continues"] == "more-steps-2" and calls[-1].arguments["seconds"] == 1200
+    assert settings(CONFIG, calls[:-1])["training"]["batch_size"] == 4, "the workspace says what is trained"
     (submission,) = script.send(figures(calls, {"last": 0.75}))
     assert submission.name == "submit_training" and submission.arguments["job_id"] == "job-last"
     notes = str(submission.arguments["notes"])
-    assert "deeper 0.810 ± 0.020" in notes and "higher-rate no figure" in notes and "wider is taken" in notes
+    assert "more-steps 0.800 ± 0.020" in notes and "higher-rate no figure" in notes and "more-steps is taken" in notes
+
+
+@pytest.mark.parametrize(("mean", "error", "taken"), [(0.02, 0.01, True), (0.02, 0.015, False), (-0.02, 0.01, False)])
+def test_figures_of_the_same_cases_are_compared_case_by_case(mean: float, error: float, taken: bool) -> None:
+    script, calls = begun(timed(300, search=120))
+    for _ in range(2):
+        event = figures(calls, {"as-it-is": 0.7, "more-steps": 0.71}, spread=0.1)
+        assert event.event is not None
+        event.event["jobs"][1]["metrics"]["ahead"] = {"of": "as-it-is-1", "mean": mean, "error": error}  # type: ignore[index, call-overload]
+        calls = script.send(event)
+    assert tries_of(calls)["last"]["continues"] == ("more-steps-2" if taken else "as-it-is-2")
 
 
 @pytest.mark.parametrize(("better", "spread"), [(0.715, 0.02), (0.9, None), (0.6, 0.02)])
 def test_within_the_spread_or_without_one_the_module_stays_as_it_is(better: float, spread: float | None) -> None:
     script, calls = begun(timed(300, search=180))
-    assert len(tries_of(calls)) == 4, "as many as get twenty seconds"
+    assert len(tries_of(calls)) == 3, "as many as get thirty seconds"
     for _ in range(2):
         values = {name: 0.7 for name in tries_of(calls)} | {"more-steps": better}
         calls = script.send(figures(calls, values, spread))
     assert (
-        tries_of(calls)["last"]["continues"] == "as-it-is-2" and calls[-1].arguments["seconds"] == 300 - 4 * 22 - 2 * 45
+        tries_of(calls)["last"]["continues"] == "as-it-is-2" and calls[-1].arguments["seconds"] == 300 - 3 * 30 - 2 * 45
     )
     assert settings(CONFIG, calls[:-1])["training"]["batch_size"] == 8
     (submission,) = script.send(figures(calls, {"last": 0.7}))
     assert "nothing is changed" in str(submission.arguments["notes"])
 
 
-@pytest.mark.parametrize(("seconds", "search"), [(1799, None), (1000, 0), (300, 79), (60, 300)])
+@pytest.mark.parametrize(("seconds", "search"), [(1799, None), (1000, 0), (300, 119), (60, 300)])
 def test_without_time_or_where_a_person_wants_none_there_is_no_search(seconds: float, search: float | None) -> None:
     _, calls = begun(timed(seconds, search))
     assert calls[-1].name == "start_training" and calls[-1].arguments["seconds"] == seconds
@@ -113,7 +125,7 @@ def test_without_time_or_where_a_person_wants_none_there_is_no_search(seconds: f
 
 @pytest.mark.parametrize(("with_them", "taken"), [(0.8, True), (0.705, False), (None, False)])
 def test_weights_of_the_shelf_are_one_candidate_among_the_others(with_them: float | None, taken: bool) -> None:
-    script, calls = begun(timed(1000, 80, SHELF))
+    script, calls = begun(timed(1000, 120, SHELF))
     fitting = {"model.backbone": "resnet18", "model.width": 64, "model.weights": "/weights/fit.pt", "training.seed": 5}
     assert tries_of(calls)["weights"]["changes"] == fitting and len(tries_of(calls)) == 2
     calls = script.send(figures(calls, {"as-it-is": 0.7, "weights": with_them}))
@@ -132,11 +144,11 @@ def test_a_module_that_does_not_train_is_mended_first_and_what_cannot_be_gone_on
     script, calls = begun(timed(1000, 400))
     calls = script.send(seen(refused))
     assert calls[-1].name == "start_training" and calls[-1].arguments["seconds"] == 1000
-    script, calls = begun(timed(1000, 80))
+    script, calls = begun(timed(1000, 120))
     for _ in range(2):
         calls = script.send(figures(calls, {name: 0.7 for name in tries_of(calls)}))
     (again,) = script.send(seen(refused))
-    assert again.name == "start_training" and again.arguments["seconds"] == 920
+    assert again.name == "start_training" and again.arguments["seconds"] == 880
     calls = script.send(ended("failed", told("memory")))
     assert calls[-1].name == "start_training" and len(calls) > 1
     (submission,) = script.send(ended("ok"))
@@ -187,3 +199,12 @@ def test_what_a_template_offers_is_a_configuration_of_it(template: str, name: st
         cwd=folder, env={"PYTHONPATH": f"{folder}:{TEMPLATES.parent}"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_ahead_is_the_mean_difference_of_cases_that_both_have_with_its_error() -> None:
+    def of(*values: float) -> dict[str, Any]:
+        return {"cases": [{"id": str(number), "figure": value} for number, value in enumerate(values)]}
+
+    found = ahead(of(0.5, 0.6, 0.9, 0.2, 0.3, 0.4), of(0.4, 0.6, 0.7, 0.2, 0.1))
+    assert found == (pytest.approx(0.1), pytest.approx(0.1 / 5**0.5))
+    assert ahead(of(0.5, 0.6), of(0.4, 0.6)) is None and ahead({}, of(1, 2, 3, 4, 5)) is None
