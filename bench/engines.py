@@ -50,7 +50,7 @@ def main() -> int:
         for engine in given.engines:
             # Longer than the time that it is given: what it then has not done, it never would.
             patience = {"patience": 0} if engine == "segmentation" else {}
-            config = {"training": {"train_seconds": given.seconds, **patience}}
+            config = {"every_structure": False, "training": {"train_seconds": given.seconds, **patience}}
             space = Workspace(Path(scratch) / engine, engine, config, threads, data)
             write_index(data, space.folder, given.structures)
             failed += not line(engine, space, given.bars, 3 * given.seconds)

@@ -79,7 +79,7 @@ class Augmentation(Section):
     probability: float = Field(default=0.5, ge=0, le=1)
     rotate_degrees: float = Field(default=10, ge=0, le=180)
     """In the plane of a slice."""
-    scale: float = Field(default=0.1, ge=0, lt=1)
+    scale: float = Field(default=0.3, ge=0, lt=1)
     brightness: float = Field(default=0.1, ge=0, lt=1)
     """Values are scaled and shifted by up to this."""
     noise: float = Field(default=0.05, ge=0)
