@@ -137,7 +137,7 @@ def code_mounts(home: Path, probes: bool) -> list[Mount]:
 
 
 IMPORTED = (
-    *("shared/training", "shared/imaging", "shared/dataset", "shared/contracts"),
+    *("shared/training", "shared/imaging", "shared/dataset", "shared/contracts", "shared/vocabulary"),
     *("shared/bleu.py", "shared/looks.py", "shared/rouge.py", "shared/scorebins.py"),
     *("shared/store/paths.py", "shared/errors.py"),
 )
@@ -148,7 +148,7 @@ def library(home: Path) -> Path:
     """A folder holding `IMPORTED` and nothing else of ours."""
     places = [REPOSITORY / name for name in IMPORTED]
     files = [path for place in places for path in (place.rglob("*") if place.is_dir() else [place])]
-    return copied(home, sorted(path for path in files if path.suffix in (".py", ".md")))
+    return copied(home, sorted(path for path in files if path.suffix in (".py", ".md", ".yaml")))
 
 
 def templates(home: Path) -> Path:
