@@ -36,10 +36,10 @@ from shared.dataset.survey.evidence import Evidence
 from shared.dataset.survey.onehot import FEW
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import (
+from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.words import (
     acquired,
     is_none,
-    label_likeness,
     meant,
     normal_in_two_ways,
     outcomes,
