@@ -25,7 +25,7 @@ from shared.store.paths import UnsafePath, open_inside, parts_of
 
 PROGRAM, RESOLVER = "shared.dataset.intake.intake", "shared.dataset.rules.resolve"
 _SEARCH, _PROPOSED, _MOST = "shared.dataset.propose", "proposals.jsonl", 8
-_FOLDERS = ("shared/dataset", "shared/imaging")
+_FOLDERS = ("shared/dataset", "shared/imaging", "shared/vocabulary")
 SECONDS = 25.0
 """Of a search for rules, which no bound of time within it has then cut short."""
 _FILES = ("base", "cases", "profile", "rules", "wrapping")
@@ -192,7 +192,8 @@ def search_words(plan: TaskPlan, request: str, only: Sequence[str] = ()) -> list
 
 def programs(home: Path) -> Path:
     """A folder with the programs, called by a digest of their text."""
-    files = [path for folder in _FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))]
+    every = [path for folder in _FOLDERS for path in sorted((REPOSITORY / folder).rglob("*"))]
+    files = [path for path in every if path.suffix in (".py", ".yaml")]
     files += [REPOSITORY / "shared" / "contracts" / f"{name}.py" for name in _FILES]
     return copied(home, [*files, REPOSITORY / "shared" / "looks.py"])
 
