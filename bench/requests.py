@@ -17,7 +17,7 @@ from typing import Any
 
 from m3bench import cards as bench_cards
 from services.data_engineer.narrowing import narrowed
-from services.task_manager.playbook import choose
+from services.task_manager.choice import choose
 from shared.contracts.cards import dataset_id, parse_card
 from shared.contracts.runs import DataCard
 

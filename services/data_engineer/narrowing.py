@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shared.agent.brief import Brief
 from shared.contracts.cases import Coverage
 from shared.contracts.questions import Option, Question
-from shared.dataset.survey.words import says_nothing, words
+from shared.dataset.tables.words import says_nothing, words
 from shared.vocabulary.reading import found, plain, read, special
 
 _SUBJECT = ("finding", "anatomy")

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.gateway.report.blocks import clean
+from services.gateway.blocks import clean
 from shared.contracts.base import Event
 from shared.contracts.questions import Question, QuestionAnswered, QuestionAsked
 from shared.contracts.state import fold

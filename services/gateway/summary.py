@@ -4,8 +4,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from services.gateway.blocks import clean
 from services.gateway.questions import asked
-from services.gateway.report.blocks import clean
 from shared.contracts.base import SEGMENTATIONS, Event, Spent
 from shared.contracts.runs import Candidate, TaskPlanned
 from shared.contracts.scoring import Metric, RunScored

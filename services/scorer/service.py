@@ -5,16 +5,16 @@ an object of the bucket `sealed` that `DatasetLocked` names. Any replica can tak
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
 from pydantic import JsonValue
 
 from services.scorer.altered import with_controls
 from services.scorer.answers import MAX_BYTES
+from services.scorer.history import counted, job_id, package_of_this_lock, taken_in_for_locks
 from services.scorer.isolation import isolated
 from services.scorer.lock.copies import find_copies
 from services.scorer.lock.left_out import BOUND, left_out
@@ -28,11 +28,10 @@ from shared.bus import Bus
 from shared.contracts.base import AgentName, Event, Ref, TaskKind
 from shared.contracts.cases import CaseRecord, CaseTable
 from shared.contracts.data import DatasetLocked, DatasetPrepared, SealedSplit
-from shared.contracts.erasure import Tombstone
 from shared.contracts.runs import MAX_RETURNS, RoleFailed, TaskPlan, WorkReturned
 from shared.contracts.scoring import Gate, RunScored
 from shared.contracts.state import RunState, order_for, out_of_turn
-from shared.contracts.training import JobFinished, JobKind, JobSpec, JobStarted, TrainingFinished
+from shared.contracts.training import JobFinished, JobSpec, TrainingFinished
 from shared.store import Store
 
 A_CASE: Mapping[TaskKind, float] = {
@@ -294,45 +293,6 @@ class Scorer:
             reason=reason,
         )
         await self.bus.append(failed, unless=lambda now: not _asked(now, prepared))
-
-
-def job_id(kind: JobKind, asked_for: Event) -> str:
-    """The same event always asks for the same job."""
-    return f"{kind}-{hashlib.sha256(asked_for.event_id.encode()).hexdigest()[:20]}"
-
-
-def package_of_this_lock(events: Iterable[Event], trained: TrainingFinished) -> Gate:
-    """Whether the package is what a training job made that first started after the newest lock before `trained`."""
-    begun: set[str] = set()
-    earlier: set[str] = set()
-    made = False
-    for event in events:
-        match event:
-            case DatasetLocked():
-                begun, earlier, made = set(), earlier | begun, False
-            case JobStarted(job="train") if event.job_id not in earlier:
-                begun.add(event.job_id)
-            case JobFinished(job="train", outcome="ok") if event.job_id in begun:
-                made = made or event.outputs.get("package") == trained.package
-            case TrainingFinished() if event.event_id == trained.event_id:
-                break
-    evidence = "a training job of this run made it" if made else "no training job of this run made it"
-    return Gate(name="package_of_this_lock", passed=made, evidence=f"{evidence} that began after this lock")
-
-
-def taken_in_for_locks(events: Sequence[Event]) -> list[JobFinished]:
-    """The ends of the intake jobs whose tables were locked, of all locks of a run."""
-    causes = {event.caused_by for event in events if isinstance(event, DatasetLocked)}
-    return [event for event in events if isinstance(event, JobFinished) and event.event_id in causes]
-
-
-def counted(runs: Sequence[RunState], stones: Sequence[Tombstone]) -> str:
-    """How often a dataset was locked and scored, with the score that is being made."""
-    locks, scorings = sum(run.locks for run in runs), sum(run.scorings for run in runs) + 1
-    locked, scored = ("once" if many == 1 else f"{many} times" for many in (locks, scorings))
-    said = f"This dataset was locked {locked} and scored {scored} so far; its runs: {len(runs)}."
-    erased = sum(stone.kind == "run" for stone in stones)
-    return f"{said} Runs that were erased here, on whatever dataset: {erased}." if erased else said
 
 
 def records_of(table: CaseTable, sealed: SealedSplit) -> list[CaseRecord]:

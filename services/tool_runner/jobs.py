@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from services.tool_runner.bounds import job_limits
-from services.tool_runner.intake import intake
-from services.tool_runner.intake_batch import Batch, decode_batch
-from services.tool_runner.intake_sandbox import Cancelled, IntakeSandbox
+from services.tool_runner.intake.batch import Batch, decode_batch
+from services.tool_runner.intake.job import intake
+from services.tool_runner.intake.sandbox import Cancelled, IntakeSandbox
 from services.tool_runner.mounts import Mounted, Mounts, code_mounts
 from services.tool_runner.predictions import collect
 from services.tool_runner.sandbox import Finished, Level, Mount, find_gpus, remove_tree, run

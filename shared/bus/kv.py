@@ -102,7 +102,7 @@ class Registry(Part):
         await kv_put(self.connection, WORKSPACES, f"{run_id}.{area}", head.model_dump_json().encode())
 
     async def intake_head(self, dataset_id: str) -> Ref | None:
-        """What intake has decoded of a dataset (`services.tool_runner.intake_cache`); None when that is nothing."""
+        """What intake has decoded of a dataset (`services.tool_runner.intake.cache`); None when that is nothing."""
         found = await kv_get(self.connection, INTAKE, dataset_id)
         return Ref.model_validate_json(found) if found else None
 

@@ -223,7 +223,7 @@ class DecodeBatch(Contract):
     job_id: Token
     """Whoever stops this job stops its batches."""
     batch: Ref
-    """In the bucket sealed (`services.tool_runner.intake_batch.Batch`)."""
+    """In the bucket sealed (`services.tool_runner.intake.batch.Batch`)."""
 
 
 class ToolCall(Contract):

@@ -2,7 +2,7 @@
 
 An array of three axes is a volume, slices first (D, H, W); of MATLAB slices are last, as its programs have them. One of
 two axes is a picture (H, W), and so is (H, W, 3) of bytes, in colour. Axes of one in front or behind do not count.
-An array may also hold one image after the other: `index` picks an entry along its first axis, of MATLAB its last.
+An array may also hold one image after the other, along its first axis, of MATLAB its last: see `entries`.
 """
 
 import zipfile
@@ -10,17 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .errors import LARGEST, BadImage, bounded, shown
 from .formats import format_of
+from .header import Header
 from .image import Image
 from .nifti import Axis4
-
-if TYPE_CHECKING:
-    from .headers import Header
 
 
 @dataclass(frozen=True)
@@ -223,10 +221,8 @@ def plain_shape(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[tuple[int
     return tuple(edges), colour
 
 
-def header(path: Path) -> "Header":
+def header(path: Path) -> Header:
     """See `headers.peek`; of several arrays the largest."""
-    from .headers import Header
-
     every = arrays_of(path)
     if not every:
         raise BadImage("holds no array of numbers with two axes or more")
@@ -253,18 +249,15 @@ def split_axis4(shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
     return (shape[0], shape[1:]) if shape[0] <= shape[-1] else (shape[-1], shape[:-1])
 
 
-def read(
-    path: Path, array: str | None = None, axis4: Axis4 = "refuse", most: int = LARGEST, index: int | None = None
-) -> Image:
+def read(path: Path, array: str | None = None, axis4: Axis4 = "refuse", most: int = LARGEST) -> Image:
     """A picture, or a volume whose affine is the identity. Raises BadImage."""
-    if index is not None:
-        from .entries import entry
+    stored = chosen(path, array)
+    bounded(stored.shape, max(4, stored.dtype.itemsize), most)
+    return image_of(np.asarray(stored.load()), axis4)
 
-        found = entry(path, array, index, most)
-    else:
-        stored = chosen(path, array)
-        bounded(stored.shape, max(4, stored.dtype.itemsize), most)
-        found = np.asarray(stored.load())
+
+def image_of(found: np.ndarray, axis4: Axis4) -> Image:
+    """The image that an array of a file is, see `read`. Raises BadImage."""
     if found.dtype.kind not in "biuf":
         raise BadImage(f"holds values of type {found.dtype}, not numbers")
     shape, colour = plain_shape(found.shape, found.dtype)

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .errors import BadImage
-
-if TYPE_CHECKING:
-    from .headers import Header
+from .header import Header
 
 KEYWORDS = (
     "PatientID", "PatientSex", "PatientAge", "StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID", "StudyDate",
@@ -97,10 +95,8 @@ def positive(value: Any) -> float | None:
     return found[0] if found and found[0] > 0 else None
 
 
-def header(path: Path) -> "Header":
+def header(path: Path) -> Header:
     """See `headers.peek`."""
-    from .headers import Header
-
     found = opened(path, (*KEYWORDS, *_PLACE))
     modality = text_of(found, "Modality") or None
     texts = {keyword: text for keyword in KEYWORDS if (text := text_of(found, keyword))}

@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Stored, chosen
+from .arrays import Stored, chosen, image_of
 from .errors import BadImage, bounded
 from .formats import suffix_of
+from .image import Image
+from .nifti import Axis4
 
 _OPEN = 6
 """Arrays that stay open: image and mask of a few files."""
@@ -36,6 +38,11 @@ class _Opened:
 
 _opened: OrderedDict[tuple[Any, ...], _Opened] = OrderedDict()
 _lock = threading.Lock()
+
+
+def read(path: Path, index: int, array: str | None, axis4: Axis4, most: int) -> Image:
+    """Entry `index` of an array, as `arrays.read` gives a file that holds it alone. Raises BadImage."""
+    return image_of(entry(path, array, index, most), axis4)
 
 
 def entry(path: Path, array: str | None, index: int, most: int) -> np.ndarray:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from .errors import BadImage
+
 Kind = Literal["picture", "volume", "dicom", "array", "annotation", "video"]
 Reader = Literal["pictures", "tiff", "nifti", "itk", "dicom", "arrays", ""]
 
@@ -118,6 +120,19 @@ def refusal(name: str | Path) -> str | None:
     if found is None or not found.convert:
         return None
     return f"not supported yet: {found.name} ({found.suffix}); convert to {found.convert}"
+
+
+def known_format(path: Path) -> Format:
+    """Raises BadImage for what does not exist or is not read."""
+    found = format_of(path)
+    if found is None or not found.reader:
+        why = refusal(path)
+        raise BadImage(
+            f"{path.name} is {why}"
+            if why
+            else f"{path.name} {'is of no known image format' if path.exists() else 'does not exist'}"
+        )
+    return found
 
 
 def sniffed(path: Path) -> str:

@@ -1,45 +1,13 @@
-"""What a file's header tells, in one form for all formats, without decoding voxels where the format allows it."""
+"""Headers of all formats, read without decoding voxels where the format allows it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from .errors import BadImage, guarded
-from .formats import Kind, format_of, refusal
+from .formats import known_format
+from .header import Header
 
-if TYPE_CHECKING:
-    import numpy as np
-
-__all__ = ["BadImage", "Header", "dicom_values", "peek"]
-
-
-@dataclass(frozen=True)
-class Header:
-    """Header of one file, as `read` would give the image."""
-
-    kind: Kind
-    """`annotation` for DICOM objects that mark structures (`modality` SEG, RTSTRUCT)."""
-    dimensions: Literal[2, 3]
-    """3 where more than two axes are longer than one, times and channels apart; so a DICOM slice is 2."""
-    shape: tuple[int, ...]
-    """x, y, z of a volume as stored, width and height of a picture as it is shown (EXIF)."""
-    spacing: tuple[float, ...] = ()
-    """mm in the same order; empty where the file does not say."""
-    channels: int = 1
-    """Values a pixel: 3 of colour."""
-    dtype: str = ""
-    """As stored, such as `int16`."""
-    modality: str | None = None
-    """From DICOM."""
-    dicom: dict[str, str] = field(default_factory=dict)
-    """Keyword -> text, of the keywords in `dicom.KEYWORDS` that have a value."""
-    colour: bool = False
-    """Stored as colour; `read` makes grey of a picture whose channels are all the same."""
-    frames: int = 1
-    """Length of a fourth axis: times or channels of a 4D file, pictures of a cine loop."""
-    affine: "np.ndarray | None" = field(default=None, compare=False)
-    """(4, 4) voxel to mm in RAS; None where the file has none, or where it takes several files to know."""
+__all__ = ["BadImage", "dicom_values", "peek"]
 
 
 def peek(path: Path, turned: bool = True) -> Header:
@@ -48,10 +16,7 @@ def peek(path: Path, turned: bool = True) -> Header:
     Pickles and tensors have no header: they are read whole. So is a PNG, behind whose pixels may stand how it is to be
     turned, unless its shape may be that before the turn (`turned` False).
     """
-    found = format_of(path)
-    if found is None or not found.reader:
-        why = refusal(path) or ("is of no known image format" if path.exists() else "does not exist")
-        raise BadImage(f"{path.name} {'is ' if refusal(path) else ''}{why}")
+    found = known_format(path)
     if found.reader == "nifti":
         from .nifti import header
     elif found.reader == "itk":

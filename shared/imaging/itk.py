@@ -2,16 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .errors import LARGEST, BadImage, bounded, shown
+from .header import Header
 from .image import Image
 from .nifti import Axis4
-
-if TYPE_CHECKING:
-    from .headers import Header
 
 _DATA_FILE = {
     ".mhd": re.compile(rb"^\s*ElementDataFile\s*=\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE),
@@ -82,10 +80,8 @@ def pixel(reader: Any) -> tuple[str, int]:
     return f"{name}{size * 8}", size
 
 
-def header(path: Path) -> "Header":
+def header(path: Path) -> Header:
     """See `headers.peek`."""
-    from .headers import Header
-
     reader = opened(path)
     axes, size, components = reader.GetDimension(), reader.GetSize(), int(reader.GetNumberOfComponents())
     dtype, _ = pixel(reader)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from .errors import BadImage, guarded
-from .formats import Format
+from .formats import Format, known_format
 from .grid import Grid, onto
 from .image import Image
-from .volume import known_format, read, slices
+from .volume import read, slices
 
 WHOLE = 1e-3
 """How far a value may be from a whole number: scaling in a header leaves rounding errors."""

@@ -3,15 +3,13 @@
 import math
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from .errors import LARGEST, BadImage, bounded, shown
+from .header import Header
 from .image import Image
-
-if TYPE_CHECKING:
-    from .headers import Header
 
 Axis4 = Literal["refuse", "channels", "first"]
 
@@ -39,10 +37,8 @@ def layout(found: Any) -> tuple[tuple[int, int, int], int, int]:
     return (x, y, z), math.prod(longer), len(names) if names else 1
 
 
-def header(path: Path) -> "Header":
+def header(path: Path) -> Header:
     """See `headers.peek`."""
-    from .headers import Header
-
     found = opened(path)
     shape, frames, colours = layout(found)
     thin = sum(size > 1 for size in shape) < 3

@@ -4,15 +4,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .errors import LARGEST, BadImage, bounded
+from .header import Header
 from .image import Image
-
-if TYPE_CHECKING:
-    from .headers import Header
 
 _DEEP = {"I;16": "uint16", "I;16L": "uint16", "I;16B": "uint16", "I": "int32", "F": "float32"}
 """Pillow's modes of more than eight bits."""
@@ -64,10 +62,8 @@ def png_header(path: Path) -> tuple[int, int] | None:
     return (head[24], head[25]) if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) == 26 else None
 
 
-def header(path: Path, turned: bool = True) -> "Header":
+def header(path: Path, turned: bool = True) -> Header:
     """See `headers.peek`."""
-    from .headers import Header
-
     with opened(path) as found:
         size = found.size[::-1] if turned and orientation(found) in TURNED else found.size
         mode = found.mode

@@ -5,17 +5,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .errors import LARGEST, BadImage, bounded, shown
+from .header import Header
 from .image import Image
 from .nifti import Axis4
 from .pictures import ORIENTATION, TURNED, is_grey, on_black, upright
-
-if TYPE_CHECKING:
-    from .headers import Header
 
 
 class Complaints(logging.Handler):
@@ -88,10 +86,8 @@ class Layout:
         return found
 
 
-def header(path: Path) -> "Header":
+def header(path: Path) -> Header:
     """See `headers.peek`."""
-    from .headers import Header
-
     with opened(path) as file:
         found = Layout(file)
     size = (found.length("X"), found.length("Y"))

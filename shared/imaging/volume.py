@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from .errors import LARGEST, BadImage, bounded, guarded, shown
-from .formats import Format, format_of, refusal
+from .formats import Format, known_format
 from .grid import difference, onto
 from .image import (
     Image,
@@ -84,19 +84,6 @@ def read(
     return image
 
 
-def known_format(path: Path) -> Format:
-    """Raises BadImage for what is not read."""
-    found = format_of(path)
-    if found is None or not found.reader:
-        why = refusal(path)
-        raise BadImage(
-            f"{path.name} is {why}"
-            if why
-            else f"{path.name} {'is of no known image format' if path.exists() else 'does not exist'}"
-        )
-    return found
-
-
 def read_one(path: Path, found: Format, array: str | None, axis4: Axis4, most: int, index: int | None = None) -> Image:
     if index is not None and found.reader != "arrays":
         raise BadImage(f"{path.name} is no file of arrays, so it has no entries")
@@ -111,9 +98,13 @@ def read_one(path: Path, found: Format, array: str | None, axis4: Axis4, most: i
 
             return read_itk(path, axis4, most)
         if found.reader == "arrays":
+            if index is not None:
+                from .entries import read as read_entry
+
+                return read_entry(path, index, array, axis4, most)
             from .arrays import read as read_array
 
-            return read_array(path, array, axis4, most, index)
+            return read_array(path, array, axis4, most)
         if found.reader == "tiff":
             from .tiff import read as read_tiff
 

@@ -6,9 +6,10 @@ from importlib.resources import files
 import pytest
 
 from bench import requests
+from services.task_manager.choice import choose
 from services.task_manager.facets import read_facets
 from services.task_manager.keeper import keep
-from services.task_manager.playbook import acceptable, caps, choose, make_plan, named_metric, wanted_labels
+from services.task_manager.playbook import acceptable, caps, make_plan, named_metric, wanted_labels
 from shared.agent.brief import Brief
 from shared.contracts.profile import Candidate, Profile
 from shared.contracts.rules import Source

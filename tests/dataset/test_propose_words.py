@@ -10,7 +10,8 @@ from shared.dataset.files.listing import list_files
 from shared.dataset.propose import explain, propose
 from shared.dataset.propose.legend import legends, naming
 from shared.dataset.rules.resolve import resolve
-from shared.dataset.survey.words import label_likeness, meant, normal_in_two_ways, refused
+from shared.dataset.tables.column_words import label_likeness, refused
+from shared.dataset.tables.words import meant, normal_in_two_ways
 
 
 @pytest.mark.parametrize(

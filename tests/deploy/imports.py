@@ -22,7 +22,7 @@ def foreign(module: str) -> set[str]:
             one = ".".join(parts[:end])
             if (path := _file(one)) and one not in seen:
                 seen.add(one)
-                waiting += _imports(path)
+                waiting += imports(path)
     return found
 
 
@@ -31,7 +31,8 @@ def _file(module: str) -> Path | None:
     return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
 
-def _imports(path: Path) -> Iterator[str]:
+def imports(path: Path) -> Iterator[str]:
+    """Full names of all that a file may import: of `from a import b` both `a` and `a.b`."""
     waiting: list[ast.AST] = [ast.parse(path.read_text())]
     while waiting:
         node = waiting.pop()
@@ -41,6 +42,9 @@ def _imports(path: Path) -> Iterator[str]:
         waiting += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            around = path.parent.relative_to(REPOSITORY).parts
+            above = around[: len(around) + 1 - node.level] if node.level else ()
+            module = ".".join((*above, *([node.module] if node.module else [])))
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)

@@ -6,7 +6,8 @@ import pytest
 
 from services.gateway.questions import options
 from services.task_manager.check import check_offer, check_plan
-from services.task_manager.playbook import names, playbook
+from services.task_manager.choice import names
+from services.task_manager.playbook import playbook
 from shared.agent.asking import check_question
 from shared.agent.brief import Brief, make_brief
 from shared.contracts.questions import Question, QuestionAnswered, QuestionAsked

@@ -17,14 +17,14 @@ from shared.settings import Settings
 
 async def main(settings: Settings, cases: int, specs: list[JobSpec]) -> None:
     # Not before root is dropped: numpy starts threads.
-    from services.tool_runner import intake
+    from services.tool_runner.intake import job
     from services.tool_runner.jobs import Jobs
     from services.tool_runner.mounts import Mounts
     from services.tool_runner.workspaces import Workspaces
     from shared.bus import Bus
     from shared.service import Context
 
-    intake.MAX_CASES = cases
+    job.MAX_CASES = cases
     bus = await Bus.connect(settings, "tool_runner")
     context = Context(name="tool_runner", settings=settings, bus=bus)
     mounts = Mounts(settings, context.store)

@@ -18,7 +18,7 @@ from PIL import Image
 from services.scorer.lock.copies import compare
 from services.scorer.lock.seal import seal
 from services.scorer.residual import residual
-from services.tool_runner.intake_cache import Cache, Index
+from services.tool_runner.intake.cache import Cache, Index
 from shared.bus import Bus
 from shared.contracts.base import Ref, new_run_id
 from shared.contracts.cases import CaseTable, Proposal

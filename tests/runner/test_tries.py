@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from services.module_architect.role import ROLE as ARCHITECT
-from services.scorer.service import package_of_this_lock
+from services.scorer.history import package_of_this_lock
 from services.tool_runner.mounts import TEMPLATES
 from shared.agent.calls import call, submit
 from shared.agent.loop import Accepted

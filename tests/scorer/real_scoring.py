@@ -17,7 +17,7 @@ from typing import Any
 
 from case_tables import coverage
 
-from services.scorer.service import job_id
+from services.scorer.history import job_id
 from services.task_manager.keeper import keep
 from shared.bus import Bus
 from shared.contracts.base import Event, Ref, new_run_id

@@ -9,7 +9,7 @@ import pytest
 from case_tables import by_rules, labelled, table
 
 from services.scorer.residual import BOUND, Residual, residual
-from services.tool_runner.intake_rules import read_rules
+from services.tool_runner.intake.rules import read_rules
 from shared.contracts.cases import Apart, CaseTable
 from shared.contracts.rules import Rules
 

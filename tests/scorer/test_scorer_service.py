@@ -14,7 +14,7 @@ from case_tables import by_rules, case, labelled, looks, ref, table
 from looking_alike import body, cropped
 from scorer_world import PACKAGE, World, running, scored
 
-from services.scorer.service import counted
+from services.scorer.history import counted
 from shared.bus import Bus
 from shared.contracts.base import new_run_id
 from shared.contracts.cases import CaseTable

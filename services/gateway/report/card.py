@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from services.gateway.report.blocks import clean, counted, figure, number, values
+from services.gateway.blocks import clean, counted, figure, number, values
 from services.gateway.report.data import SPLIT, excluded_of, sides
 from services.gateway.report.facts import Facts
 from services.gateway.report.sections import interval

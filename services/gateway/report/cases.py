@@ -1,6 +1,6 @@
 """Single cases: those without an answer, those answered worst. They name test samples, for whoever owns the data."""
 
-from services.gateway.report.blocks import Section, Table, labelled, number, section
+from services.gateway.blocks import Section, Table, labelled, number, section
 from services.gateway.report.chosen import chosen, measure
 from services.gateway.report.facts import Case, Facts
 

@@ -1,6 +1,6 @@
 """The data of a run: where they came from, how they were split, and what the scorer looked for across the split."""
 
-from services.gateway.report.blocks import Section, Table, counted, listed, pairs, section
+from services.gateway.blocks import Section, Table, counted, listed, pairs, section
 from services.gateway.report.facts import Facts
 from services.gateway.summary import left_out_of, looked_again, patients_from, samples_in
 from shared.contracts.data import TOLD_CHECKS

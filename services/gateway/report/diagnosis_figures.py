@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from services.gateway.report.blocks import clean, counted, number
+from services.gateway.blocks import clean, counted, number
 from services.gateway.report.facts import Case, Facts
 from shared.pages.svg import COLOURS, DASHES, FAINT, INK, PAPER, WIDTH, Axes, Drawing, Figure, legend, short
 

@@ -4,7 +4,7 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
-from services.gateway.report.blocks import clean, labelled, number
+from services.gateway.blocks import clean, labelled, number
 from services.gateway.report.chosen import Chosen, Why, chosen, measure
 from services.gateway.report.facts import Case, Facts, Picture, Pictures
 

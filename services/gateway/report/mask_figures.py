@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from services.gateway.report.blocks import clean, number
+from services.gateway.blocks import clean, number
 from services.gateway.report.cases import worst
 from services.gateway.report.facts import Facts
 from shared.pages.svg import COLOURS, INK, WIDTH, Axes, Drawing, Figure, short

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from services.gateway.questions import asked
-from services.gateway.report.blocks import (
+from services.gateway.blocks import (
     Section,
     Table,
     clean,
@@ -16,6 +15,7 @@ from services.gateway.report.blocks import (
     section,
     values,
 )
+from services.gateway.questions import asked
 from services.gateway.report.cases import cases
 from services.gateway.report.data import data, leakage
 from services.gateway.report.facts import Facts, training_job

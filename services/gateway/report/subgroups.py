@@ -1,6 +1,6 @@
 """The score in each subgroup, and the worst of them."""
 
-from services.gateway.report.blocks import Section, Table, counted, number, section
+from services.gateway.blocks import Section, Table, counted, number, section
 from services.gateway.report.facts import Facts, Subgroup
 
 TITLE = "Subgroups"

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable
 from itertools import zip_longest
 
-from services.gateway.report.blocks import Row, Table
+from services.gateway.blocks import Row, Table
 from services.gateway.report.facts import Facts
 from services.gateway.report.sections import sections, title
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from services.gateway.report.blocks import clean, counted, number
+from services.gateway.blocks import clean, counted, number
 from services.gateway.report.facts import Facts
 from shared.contracts.training import JobProgress
 from shared.pages.svg import COLOURS, DASHES, WIDTH, Axes, Drawing, Figure, ticks

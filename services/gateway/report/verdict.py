@@ -1,6 +1,6 @@
 """The level and what decided it, in a sentence."""
 
-from services.gateway.report.blocks import number
+from services.gateway.blocks import number
 from services.gateway.report.facts import Facts
 from shared.contracts.scoring import Control, RunScored
 

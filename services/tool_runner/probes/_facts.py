@@ -8,7 +8,8 @@ import numpy as np
 from shared.imaging.arrays import arrays_of
 from shared.imaging.formats import format_of
 from shared.imaging.grid import closest_ras
-from shared.imaging.headers import Header, peek
+from shared.imaging.header import Header
+from shared.imaging.headers import peek
 from shared.imaging.image import Image
 from shared.imaging.units import looks_like_hu
 from shared.imaging.volume import BadImage, read

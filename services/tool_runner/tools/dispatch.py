@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import JsonValue, ValidationError
 
 from services.tool_runner.paths import Roots
-from services.tool_runner.tools.changing import copy_files, edit_files, write_files
+from services.tool_runner.tools.changing import edit_files, write_files
 from services.tool_runner.tools.context import Answer, Context, Execute
+from services.tool_runner.tools.copying import copy_files
 from services.tool_runner.tools.previewing import preview_dirs, preview_files, propose_rules, try_rules, view_image
 from services.tool_runner.tools.reading import list_files, read_files
 from services.tool_runner.tools.script import run_script

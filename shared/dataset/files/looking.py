@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from shared.imaging.arrays import arrays_of
 from shared.imaging.errors import BadImage
-from shared.imaging.headers import Header, peek
+from shared.imaging.header import Header
+from shared.imaging.headers import peek
 from shared.imaging.units import looks_like_hu
 from shared.imaging.volume import read
 

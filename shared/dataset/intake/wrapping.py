@@ -10,7 +10,8 @@ from shared.contracts.rules import Rules
 from shared.contracts.wrapping import Wrapping
 from shared.dataset.intake.groups import digest, of_headers, plain
 from shared.imaging.formats import kind_of, suffix_of
-from shared.imaging.headers import BadImage, Header, peek
+from shared.imaging.header import Header
+from shared.imaging.headers import BadImage, peek
 from shared.imaging.image import Image, canonical
 
 HEADERS = {

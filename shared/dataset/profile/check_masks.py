@@ -10,7 +10,7 @@ from shared.dataset.survey.mask_looks import MaskLook
 from shared.dataset.survey.naming import evenly
 from shared.imaging.errors import BadImage
 from shared.imaging.grid import Grid, difference
-from shared.imaging.headers import Header
+from shared.imaging.header import Header
 from shared.imaging.masks import read_label_map
 
 if TYPE_CHECKING:

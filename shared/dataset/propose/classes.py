@@ -13,7 +13,8 @@ from shared.dataset.survey.evidence import Evidence
 from shared.dataset.survey.pieces import braces
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import acquired, label_likeness, meant, overlap, words
+from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.words import acquired, meant, overlap, words
 
 MOST_CLASSES = 60
 """Values beyond which a source tells no classes."""

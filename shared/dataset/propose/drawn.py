@@ -15,7 +15,7 @@ from shared.dataset.survey.mark_files import kind_of_marks, listed_in, runs_in
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import align, piece_of
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import meant
+from shared.dataset.tables.words import meant
 
 
 def drawn_drafts(

@@ -7,7 +7,7 @@ from shared.contracts.base import SEGMENTATIONS, TaskKind
 from shared.dataset.propose.patients import person_of_all
 from shared.dataset.survey.joins import TableLook
 from shared.dataset.survey.survey import Survey, survey
-from shared.dataset.survey.words import label_likeness
+from shared.dataset.tables.column_words import label_likeness
 from shared.imaging.formats import refusal
 
 _MOST_CLASSES = 20

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
-from shared.dataset.survey.words import unsure
+from shared.dataset.tables.words import unsure
 from shared.vocabulary.reading import plain
 
 FEWEST, _GAP = 3, 1

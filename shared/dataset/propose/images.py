@@ -19,7 +19,7 @@ from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import Piece, align, braces, piece_of
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import overlap
+from shared.dataset.tables.words import overlap
 
 _SHOWN = re.compile(
     r"(?:^|[/_-])(?:docs?|figures?|assets|static|logos?|icons?|thumb(?:nail)?s?|previews?|screenshots?|demo)(?=[/_-])",

@@ -15,7 +15,8 @@ from shared.dataset.propose.values import look_at, share
 from shared.dataset.survey.joins import TableLook, plain
 from shared.dataset.survey.pieces import braces
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import label_likeness, slug
+from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.words import slug
 
 _SECONDS = 8.0
 _MOST_ROWS = 20_000

@@ -14,7 +14,7 @@ from shared.dataset.propose.mask_files import Source, is_rater, mask_sources
 from shared.dataset.rules.structures import LOOKED_AT
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import meant, overlap, says_nothing, words
+from shared.dataset.tables.words import meant, overlap, says_nothing, words
 
 _VOID = "#e0e0c0"
 """Border that belongs to nothing in palettes of PASCAL VOC, whose tools many use."""

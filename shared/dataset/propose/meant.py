@@ -7,7 +7,8 @@ from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import Piece
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.table_looks import TableLook
-from shared.dataset.survey.words import label_likeness, overlap, says_nothing, wanted
+from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.words import overlap, says_nothing, wanted
 
 _WORD = re.compile(r"[^\W_]+")
 _WORDS = 200

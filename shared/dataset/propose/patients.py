@@ -16,7 +16,8 @@ from shared.dataset.survey.joins import TableLook
 from shared.dataset.survey.people import PERSONS
 from shared.dataset.survey.pieces import braces
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import acquired, label_likeness
+from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.words import acquired
 
 _ONE_PERSON = re.compile(rf"(?:^|[/_. -])((?:{PERSONS})[-_ ]?\d+)(?=[/_. -])", re.I)
 _DAY = re.compile(r"(?:19|20)\d{2}[01]\d[0-3]\d")

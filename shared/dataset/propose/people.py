@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.values import Look, before, distinct, groups, share
-from shared.dataset.survey.overlap import ROLE
 from shared.dataset.survey.people import PERSON, PERSON_VALUE
 from shared.dataset.survey.pieces import braces
 from shared.dataset.survey.splits import split_of
+from shared.dataset.tables.words import ROLE
 
 _BATCHES = (r"(?:images?|imgs?|part|batch|fold(?:er)?|set|data(?:set)?|chunk|dis[ck]|cd|dvd|volume|vol|archive|group"
             r"|series|slices?|scan|visit|ses(?:sion)?|day|week|month|year|t|v|slide|idx|x|y|z|class|grade|level|stage|frame"

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.tables import shared_ends
-from shared.dataset.survey.words import stems, wanted, words
+from shared.dataset.tables.words import stems, wanted, words
 
 NEAR = {"image": 0.05, "label": 0.07, "mask": 0.07, "text": 0.05, "patient": 0.05}
 """Decision -> how close in score two proposals are that explain a dataset equally."""

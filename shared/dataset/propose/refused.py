@@ -7,7 +7,7 @@ from shared.dataset.propose.meant import unasked
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import cell_of, look_at
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import refused
+from shared.dataset.tables.column_words import refused
 
 _MOST = 0.5
 """Share of the images from which on a column that refuses them is understood wrongly."""

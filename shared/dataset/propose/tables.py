@@ -12,8 +12,8 @@ from shared.dataset.propose.sides import with_sides
 from shared.dataset.survey.joins import TableLook, plain
 from shared.dataset.survey.pieces import align, braces, piece_of
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import slug
 from shared.dataset.tables.forms import bare
+from shared.dataset.tables.words import slug
 
 _ENOUGH = 0.05
 _MOST_ROWS = 20_000

@@ -14,7 +14,7 @@ from shared.dataset.survey.evidence import Evidence
 from shared.dataset.survey.joins import TableLook, plain
 from shared.dataset.survey.pieces import Piece
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.words import overlap, words
+from shared.dataset.tables.words import overlap, words
 
 _WHOLE = ("report", "text", "caption", "narrative")
 _PARTS = ("finding", "befund", "hallazgo", "résultat",

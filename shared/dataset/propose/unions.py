@@ -8,8 +8,8 @@ from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Channel
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
-from shared.dataset.survey.overlap import ROLE
 from shared.dataset.survey.pieces import Piece, align
+from shared.dataset.tables.words import ROLE
 
 SEQUENCE = re.compile(
     r"t[12]|t[12](?:w|ce|c|gd|n|f|wi|km|map|weighted)|t1ce|flair|dwi|adc|pdw?|swi|gre|stir|dce|ct|cta|pet|suv|mra?|perf|"

@@ -11,7 +11,7 @@ from shared.dataset.files.inside import Taken
 from shared.dataset.files.series import common, headers, unreadable
 from shared.dataset.rules.found import Account
 from shared.dataset.rules.reasons import UNREAD, Expected
-from shared.dataset.survey.words import words
+from shared.dataset.tables.words import words
 from shared.imaging.formats import kind_of
 
 NO_SERIES = "file without a DICOM series: leave it out of the pattern, or use another `case`"

@@ -12,10 +12,11 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from shared.dataset.shapes.annotations import Annotated, Kind, Mark, box_numbers, polygon_numbers, size_of
-from shared.dataset.survey.words import refused, unsure
 from shared.dataset.tables.cells import TableError
+from shared.dataset.tables.column_words import refused
 from shared.dataset.tables.cvat import is_cvat
 from shared.dataset.tables.documents import load_xml
+from shared.dataset.tables.words import unsure
 
 _AREAS = ("box", "polygon", "ellipse", "mask")
 _ROUND = 48

@@ -16,7 +16,7 @@ from shared.dataset.survey.mark_files import says_boxes
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.table_looks import TableLook
-from shared.dataset.survey.words import label_likeness
+from shared.dataset.tables.column_words import label_likeness
 
 _BOX = re.compile(
     r"box|rect|roi|region|coord|locat|annot|mark|lesion|finding|label|target|detect|xyxy|xywh|(?<![a-z])bb",

@@ -11,10 +11,11 @@ from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.evidence import Evidence, Units, measured
 from shared.dataset.survey.names import Named, folder_levels, name_fields
 from shared.dataset.survey.onehot import FEW, onehot_evidence
-from shared.dataset.survey.overlap import ROLE, dense
+from shared.dataset.survey.overlap import dense
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.table_looks import TableLook
-from shared.dataset.survey.words import label_likeness
+from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.words import ROLE
 
 MOST_CLASSES = 60
 _MOST_FINDINGS = 400

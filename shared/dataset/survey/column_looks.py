@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from shared.contracts.profile import ColumnKind
 from shared.dataset.survey.naming import evenly
-from shared.dataset.survey.words import label_likeness, overlap
+from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.words import overlap
 
 _PEOPLE = re.compile(
     r"patient|subject|participant|person|volunteer|\bpid\b(?!-\d)|\bptid\b|^rid$|\bmrn\b"

@@ -16,7 +16,7 @@ from shared.dataset.survey.evidence import Evidence
 from shared.dataset.survey.family import MASK_WORD, Family
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.splits import split_of
-from shared.dataset.survey.words import label_likeness
+from shared.dataset.tables.column_words import label_likeness
 from shared.imaging.arrays import plain_shape, split_axis4
 from shared.imaging.errors import BadImage
 

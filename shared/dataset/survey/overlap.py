@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from shared.dataset.survey.naming import shared_start
+from shared.dataset.tables.words import ROLE
 
 Places: TypeAlias = "array[int]"
 """Indices of files, of four bytes each."""
@@ -21,13 +22,6 @@ _SOME = 0.5
 _FEW = 0.05
 _FEWEST_FOLDERS = 4
 _WORD = re.compile(r"(?<![^\W_])t[12](?![0-9])|\d+|[^\W\d_]+")
-ROLE = re.compile(
-    r"img|images?|ims?|pictures?|scans?|vol(?:ume)?s?|raw(?:data)?|orig(?:inals?)?|source|input|cta?|cbct|mra?|mri|t[12]"
-    r"(?:w|ce|gd|c|n|f|km|map)?|flair|dwi|adc|pet|pd|pdw|swi|suv|bold|us|masks?|msk|seg(?:m|s|mentations?)?|labels?|lbl"
-    r"|gt|groundtruth|truth|annot(?:ation)?s?|roi|contours?|lesions?|frontal|lateral|ap|pa|mlo|cc|axial|sagittal|coronal"
-    r"|pre|post|phase|arterial|venous|portal|left|right",
-)
-"""Words of files that belong to one case. A hint only: names must repeat for the same cases, too."""
 
 
 @dataclass

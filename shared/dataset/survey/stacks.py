@@ -11,7 +11,7 @@ from shared.dataset.files.looking import Look, Looker, alike
 from shared.dataset.files.packed import Names
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.overlap import Places
-from shared.imaging.headers import Header
+from shared.imaging.header import Header
 from shared.imaging.order import natural
 
 _FEWEST = 4

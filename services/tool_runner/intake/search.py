@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.tool_runner.intake_cache import Cache
-from services.tool_runner.intake_sandbox import IntakeSandbox, programs
+from services.tool_runner.intake.cache import Cache
+from services.tool_runner.intake.sandbox import IntakeSandbox, programs
 from shared.contracts.base import Ref
 from shared.contracts.cases import Proposal
 from shared.dataset.files.listing import list_files

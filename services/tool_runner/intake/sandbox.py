@@ -192,8 +192,8 @@ def search_words(plan: TaskPlan, request: str, only: Sequence[str] = ()) -> list
 
 def programs(home: Path) -> Path:
     """A folder with the programs, called by a digest of their text."""
-    files = [path for folder in _FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.*"))]
-    files = [path for path in files if path.suffix in (".py", ".yaml")]
+    every = [path for folder in _FOLDERS for path in sorted((REPOSITORY / folder).rglob("*"))]
+    files = [path for path in every if path.suffix in (".py", ".yaml")]
     files += [REPOSITORY / "shared" / "contracts" / f"{name}.py" for name in _FILES]
     return copied(home, [*files, REPOSITORY / "shared" / "looks.py"])
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from services.tool_runner.intake_apart import FEW, Compared, is_among
-from services.tool_runner.intake_batch import Batch
-from services.tool_runner.intake_cache import Cache, Kept, Segment, digests_of, files_of
-from services.tool_runner.intake_rules import choose_by, grouped, handed_back, read_rules
-from services.tool_runner.intake_sandbox import Cancelled, IntakeSandbox, search_words
-from services.tool_runner.intake_search import Search
+from services.tool_runner.intake.apart import FEW, Compared, is_among
+from services.tool_runner.intake.batch import Batch
+from services.tool_runner.intake.cache import Cache, Kept, Segment, digests_of, files_of
+from services.tool_runner.intake.rules import choose_by, grouped, handed_back, read_rules
+from services.tool_runner.intake.sandbox import Cancelled, IntakeSandbox, search_words
+from services.tool_runner.intake.search import Search
 from shared.contracts.base import SEGMENTATIONS, Ref
 from shared.contracts.cases import CaseRecord, CaseSpec, CaseTable, Coverage
 from shared.contracts.rules import Rules

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.tool_runner.intake_sandbox import IntakeSandbox
+from services.tool_runner.intake.sandbox import IntakeSandbox
 from shared.contracts.cases import CaseSpec, Proposal
 from shared.contracts.rules import Rules
 from shared.dataset.rules.apart import apart

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.tool_runner.intake_cache import BUCKET, Kept, Segment, digests_of
-from services.tool_runner.intake_sandbox import IntakeSandbox, Shard
+from services.tool_runner.intake.cache import BUCKET, Kept, Segment, digests_of
+from services.tool_runner.intake.sandbox import IntakeSandbox, Shard
 from services.tool_runner.sandbox import remove_tree
 from services.tool_runner.views import SUFFIXES
 from shared.contracts.base import Contract, Ref

@@ -1,0 +1,1 @@
+"""From raw data and rules to canonical cases: in batches that any runner decodes, kept by content."""

@@ -1,0 +1,92 @@
+"""From an option for the class of a case to a draft with its rule: which values are taken, what they are called."""
+
+from collections.abc import Mapping, Sequence
+
+from shared.contracts.rules import LabelRule, Source
+from shared.dataset.propose.classes import Option
+from shared.dataset.propose.draft import Draft
+from shared.dataset.propose.legend import Legend, named_values
+from shared.dataset.propose.sides import sideless
+from shared.dataset.propose.tables import with_table
+from shared.dataset.propose.values import table_of
+from shared.dataset.survey.survey import Survey
+from shared.dataset.tables.words import is_none, meant, normal_in_two_ways, unsure, usual_spellings
+
+
+def with_option(
+    draft: Draft,
+    survey: Survey,
+    option: Option,
+    only: Sequence[str],
+    hints: Mapping[str, str],
+    legends: Sequence[Legend],
+) -> Draft | None:
+    """None where the option cannot be had, as its table cannot be joined."""
+    counts = option.counts
+    named = named_values(counts, hints, legends)
+    sure = [value for value in counts if not unsure(named.get(value, value))]
+    held, missing = meant(only, counts, named)
+    draft = draft.change(prior=draft.prior + option.likely)
+    if only and missing and held:
+        draft = draft.said("missing", f"asked for, but no value says so: {', '.join(missing)}")
+    elif only and not held:
+        draft = draft.said("missing", f"no class is called {', '.join(only)}; all classes are taken")
+    usual = usual_spellings(counts)
+    kept = tuple(dict.fromkeys(usual.get(name, name) for name in (named.get(value, value) for value in held)))
+    several = option.separator is not None or _several(option)
+    if len(kept) < (1 if several else 2):
+        kept = ()
+    if several and not kept and not (option.evidence and option.evidence.columns):
+        # `No Finding` beside findings is none of them: what has nothing else has no class.
+        findings = tuple(named.get(value, value) for value in sure if not is_none(named.get(value, value)))
+        kept = findings if 0 < len(findings) < len(sure) else ()
+    draft = draft.said("target", f"its class is told by {option.where}")
+    classes: dict[str, str | None] = dict(named)
+    if not classes and len(sure) < len(counts):
+        every = [*counts, *(option.evidence.values if option.evidence else ())]
+        classes = {value: None if unsure(value) else value for value in every}
+        if option.separator:  # what is not listed leaves its case out
+            classes = {value: name for value, name in classes.items() if name}
+    if not several and not classes.keys() - set(counts) and (same := normal_in_two_ways(counts)):
+        classes = {value: same.get(value, classes.get(value, value)) for value in counts}
+    classes = {value: usual.get(name, name) if name else name for value, name in classes.items()}
+    if option.field or option.literal:
+        return _by_name(draft, option, LabelRule(source=Source(field="label"), classes=classes, only=kept))
+    if option.inner:
+        rule = LabelRule(source=option.inner.source, separator=option.separator, classes=classes, only=kept,
+                         missing="none" if option.separator else "leave_out")  # fmt: skip
+        named_so = option.inner.added(draft)
+        return named_so.change(label=rule) if named_so else None
+    table = survey.tables[option.table] if option.table is not None else None
+    if table is None and option.evidence:
+        table = table_of(survey, option.evidence)
+    made = with_table(draft, survey, table) if table else None
+    if made is None:
+        return None
+    draft, name = made
+    if option.evidence and option.evidence.columns:
+        flags = {column: sideless(column) for column in option.evidence.columns}
+        kept = tuple(map(sideless, kept))
+        missing_means = "none" if several else "leave_out"
+        return draft.change(
+            label=LabelRule(table=name, columns=flags, several=several, only=kept, missing=missing_means)
+        )
+    mark = option.evidence.separator if option.evidence else None
+    source = Source(table=name, column=option.column)
+    return draft.change(label=LabelRule(source=source, separator=mark, classes=classes, only=kept))
+
+
+def _several(option: Option) -> bool:
+    """Of one-hot columns: whether some images have none or more than one."""
+    mark = option.evidence.separator if option.evidence else None
+    if not option.evidence or not option.evidence.columns or mark is None:
+        return False
+    return any(value is not None and len([one for one in value.split(mark) if one]) != 1 for value in option.values)
+
+
+def _by_name(draft: Draft, option: Option, rule: LabelRule) -> Draft | None:
+    if option.literal:
+        assert option.depth is not None
+        return draft.with_level(option.depth, "label").change(label=rule)
+    assert option.field is not None
+    return draft.renamed({option.field: "label"}).change(label=rule)
