@@ -80,12 +80,12 @@ def table(state: RunState, role: AgentName, train_seconds: float, ended: Sequenc
         reversed(state.trainings),
         key=lambda done: (done.outcome != "ok", 1e9 if (found := figures[done.job_id]) is None else -found),
     )
-    lines = [_line(number, done, figures[done.job_id]) for number, done in enumerate(best_first, 1)]
+    best = best_first[0] if best_first else None
+    lines = [_line(number, done, figures[done.job_id], best) for number, done in enumerate(best_first, 1)]
     if len(lines) > _LINES:
         lines[_LINES:] = [f"... {len(lines) - _LINES} more"]
     named = next((str(name) for done in state.trainings if (name := done.metrics.get("metric_name"))), "metric")
     head = f"Trainings of this run, best first (validation {named}):"
-    best = best_first[0] if best_first else None
     if best and best in ended and best.tried and best.outcome == "ok":
         lines.append(f"{best.tried.name} tells:\n{best.summary[:_SUMMARY]}")
     run, own = (max(0.0, seconds_left(state, one, train_seconds)) for one in ("model_trainer", role))
@@ -97,7 +97,7 @@ def table(state: RunState, role: AgentName, train_seconds: float, ended: Sequenc
     return "\n".join([head, *lines])
 
 
-def _line(number: int, done: JobFinished, value: float | None) -> str:
+def _line(number: int, done: JobFinished, value: float | None, best: JobFinished | None) -> str:
     metrics, tried = done.metrics, done.tried
     name = tried.name if tried else f"workspace ({done.job_id})"
     if done.outcome != "ok":
@@ -107,6 +107,8 @@ def _line(number: int, done: JobFinished, value: float | None) -> str:
     if spread is not None:
         said += f" ± {spread:.3f}" if spread >= 0.0005 else " (all cases alike: they cannot say which try is better)"
     parts = [said]
+    if best and best is not done and (behind := ahead(best.metrics, done.metrics)):
+        parts.append(f"case by case {behind[0]:.3f} ± {behind[1]:.3f} behind the first")
     if epochs:
         each = f" of {(seconds or done.seconds) / epochs:.1f} s" if epochs >= 0.01 else ""
         parts.append(f"{epochs:g} epochs{each}")
