@@ -88,7 +88,8 @@ def run(plan: Plan, tell: Callable[[Result], None]) -> None:
     data.mkdir(parents=True, exist_ok=True)
     roots = (data, plan.real.absolute()) if plan.real else (data,)
     home = plan.folder.absolute() / "home"
-    # Runs at once share the cores; threads that wait for each other's cores make a step several times slower.
+    # Runs at once train at once and share the cores: threads that wait for each other's are several times slower.
+    os.environ.setdefault("M3_TRAIN_JOBS", str(plan.parallel))
     os.environ.setdefault("M3_SANDBOX_CPU_THREADS", str(min(2, max(1, (os.cpu_count() or 1) // plan.parallel))))
     try:
         system = up(Settings(home=home), roots)

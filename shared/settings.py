@@ -113,6 +113,9 @@ class Settings(BaseSettings):
     sandbox_disk_mb: int = 100 * 1024
     """What one workspace of a run may hold on disk, caches included."""
     sandbox_cpu_threads: int = Field(default=2, ge=1)
+    train_jobs: int = Field(default=1, ge=1)
+    """Trainings and test predictions that one runner does at a time: more than one for a CPU whose cores one does not
+    fill, each then with fewer `sandbox_cpu_threads`."""
     left_out_bound: float = Field(default=0.2, ge=0, le=1)
     """Share of a dataset's images that may be no case, for other reasons than that nobody asked for them, before a
     score is at most valid."""

@@ -57,8 +57,8 @@ from shared.telemetry import Metrics, Name
 
 log = logging.getLogger(__name__)
 
-CONCURRENCY = {"data": 2, "build": 2, "train": 1, "intake": 1}
-"""Messages of a class that one runner process takes at a time; `train` is one GPU slot."""
+CONCURRENCY = {"data": 2, "build": 2, "intake": 1}
+"""Messages of a class that one runner process takes at a time; of `train` the settings say it."""
 
 
 class Runner:
@@ -273,7 +273,7 @@ async def run(context: Context, once: float | None = None) -> None:
         on_call = jobs.on_batch if name == "intake" else runner.on_call
         stop_seconds = context.settings.stop_seconds if name == "train" else STOP_SECONDS
         alone = once if name == classes[0] else None
-        count = CONCURRENCY[name] if alone is None else 1
+        count = CONCURRENCY.get(name, context.settings.train_jobs) if alone is None else 1
         await context.bus.serve_tools(
             name, on_call, jobs.on_job, count, context.stop,
             once=alone, stop_seconds=stop_seconds, at_home=runner.at_home, on_dead=jobs.on_dead,
