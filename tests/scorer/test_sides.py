@@ -98,6 +98,13 @@ def test_near_duplicates_that_would_join_most_cases_are_told_instead() -> None:
     assert sum(lock.patients.values()) == 16 and "more than 50%" in " ".join(lock.leakage.notes)
 
 
+def test_images_without_patients_whose_neighbours_are_alike_become_as_many_patients_as_there_are_scans() -> None:
+    slices = [(body(scan, (64, 64)) * share).astype(np.uint8) for scan in range(12) for share in (0.8, 0.9, 1)]
+    given, copies = near_table(slices)
+    lock = seal(given, copies, SEED)
+    assert sum(lock.patients.values()) == 12 and lock.leakage.checks["near_duplicate"] == 0
+
+
 def test_cases_stay_on_their_side_when_some_are_handed_back() -> None:
     first = locked(table(labelled(40)))
     gone = {"key3", first.sealed.keys[0]}

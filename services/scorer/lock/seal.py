@@ -29,11 +29,9 @@ from shared.contracts.rules import Split
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 SUFFIXES = {"image/png": ".png", "image/tiff": ".tif", "application/x-nifti": ".nii.gz"}
 """Of canonical files, by media type."""
-MOST = 0.5
-"""Share of the cases that near-duplicates may join to one group, and of the patients that they may join to others;
-where they join more, something else is alike."""
-
-
+MOST, FEW = 0.5, 10
+"""Share of the cases that near-duplicates may join to one group, and of the patients that they may join to others where
+fewer than FEW are left: slices of a scan form many small groups, bodies that look alike a few large ones."""
 LARGE = 0.2
 """Share of the cases of one patient that is told."""
 
@@ -159,7 +157,7 @@ def _groups(
     said = (told,) if people < count else ()
     exact = equal(copies.content.tolist())
     groups, left = grouped([*persons, *exact, *copies.near])
-    alike = np.bincount(groups).max() > MOST * len(cases) or people - left > MOST * people
+    alike = np.bincount(groups).max() > MOST * len(cases) or (left < FEW and people - left > MOST * people)
     if copies.near and alike:
         groups, _ = grouped([*persons, *exact])
         return groups, (
