@@ -30,7 +30,7 @@ format: setup ## Format the code and sort imports
 
 bench: setup ## Print the tables of the benchmarks, but for those that want a folder (bench/README.md)
 	@for file in bench/*.py; do name=$$(basename $$file .py); \
-	case $$name in kube|m3bench_scores|near_duplicates|search|whole_runs) continue;; esac; \
+	case $$name in kube|m3bench_scores|near_duplicates|report_images|search|whole_runs) continue;; esac; \
 	echo "== $$name"; $(PY) -m bench.$$name || exit 1; done
 
 schemas: setup ## Write the JSON Schemas of the contracts anew (a changed contract shows as a diff)
