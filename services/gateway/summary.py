@@ -91,10 +91,15 @@ def looked_again(state: RunState) -> str:
 
 
 def _refused(candidates: Iterable[Candidate]) -> str:
-    by_reason: dict[str, list[str]] = {}
-    for one in candidates:
-        by_reason.setdefault(_short(one.reason), []).append(one.dataset_id)
-    return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in by_reason.items())
+    return by_reason((one.dataset_id, _short(one.reason)) for one in candidates)
+
+
+def by_reason(refused: Iterable[tuple[str, str]]) -> str:
+    """Datasets and why each was not taken, those with one reason together."""
+    found: dict[str, list[str]] = {}
+    for dataset, reason in refused:
+        found.setdefault(reason, []).append(dataset)
+    return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in found.items())
 
 
 def samples_in(classes: Mapping[str, int]) -> int:

@@ -99,7 +99,7 @@ def test_a_waiting_run_gives_a_partial_report() -> None:
     needed = for_dataset(reported.RUN, "chest CT with masks", asked, two="is MRI")
     facts = Facts.of([(1, asked), (2, needed)])
     told = text(facts)
-    for words in ("waiting_for_answer", "This report is partial", "Asks chest CT with masks", "two: is MRI"):
+    for words in ("waiting_for_answer", "This report is partial", "Asks chest CT with masks", "two (is MRI)"):
         assert words in flat(told), told
     assert "Score" not in told and "Gates" not in told and "Leaks" not in told
     assert "this card is partial" in card(facts)

@@ -21,7 +21,7 @@ from services.gateway.report.data import data, leakage
 from services.gateway.report.facts import Facts, training_job
 from services.gateway.report.subgroups import subgroups, worst
 from services.gateway.report.verdict import verdict
-from services.gateway.summary import duration, money
+from services.gateway.summary import by_reason, duration, money
 from shared.contracts.runs import WorkReturned
 from shared.contracts.scoring import Metric, RunScored
 from shared.contracts.training import JobFinished, JobStarted
@@ -66,7 +66,7 @@ def _result(facts: Facts) -> Section | None:
         ("Infeasible", state.infeasible.finding.reason if state.infeasible else ""),
         ("Asks", question.text if question and not end else ""),
         ("Answers", "; ".join(one.told for one in asked(facts.events) if one.answer)),
-        ("Not taken", "; ".join(f"{dataset}: {why}" for dataset, why in refused)),
+        ("Not taken", by_reason(refused)),
         ("Package", f"sha256 {facts.package.sha256}" if facts.package else ""),
     )
     partial = "" if end else "This report is partial: the run has not ended. What is not below has not happened yet."
