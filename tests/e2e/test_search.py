@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def test_what_the_search_chose_is_gone_on_with_and_delivered(running: Running) -> None:
-    run_id = running.gateway.request_run(REQUEST, budget=Budget(train_seconds=125, search_seconds=80), seed=4)
+    run_id = running.gateway.request_run(REQUEST, budget=Budget(train_seconds=165, search_seconds=120), seed=4)
     items = running.follow(run_id)
     events = [decode_event(item.data.encode()) for item in items if item.kind[0].isupper()]
     state = fold(run_id, enumerate(events, 1))
