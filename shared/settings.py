@@ -114,8 +114,8 @@ class Settings(BaseSettings):
     """What one workspace of a run may hold on disk, caches included."""
     sandbox_cpu_threads: int = Field(default=2, ge=1)
     train_jobs: int = Field(default=1, ge=1)
-    """Trainings and test predictions that one runner does at a time: more than one for a CPU whose cores one does not
-    fill, each then with fewer `sandbox_cpu_threads`."""
+    """Trainings and test predictions that a runner without a GPU does at a time, each with `sandbox_cpu_threads` of its
+    cores; one with a GPU does one."""
     left_out_bound: float = Field(default=0.2, ge=0, le=1)
     """Share of a dataset's images that may be no case, for other reasons than that nobody asked for them, before a
     score is at most valid."""

@@ -273,7 +273,9 @@ async def run(context: Context, once: float | None = None) -> None:
         on_call = jobs.on_batch if name == "intake" else runner.on_call
         stop_seconds = context.settings.stop_seconds if name == "train" else STOP_SECONDS
         alone = once if name == classes[0] else None
-        count = CONCURRENCY.get(name, context.settings.train_jobs) if alone is None else 1
+        # Trainings never share a GPU.
+        trainings = 1 if jobs.gpus.count else context.settings.train_jobs
+        count = CONCURRENCY.get(name, trainings) if alone is None else 1
         await context.bus.serve_tools(
             name, on_call, jobs.on_job, count, context.stop,
             once=alone, stop_seconds=stop_seconds, at_home=runner.at_home, on_dead=jobs.on_dead,

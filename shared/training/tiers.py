@@ -215,8 +215,8 @@ class Tiers:
 
     def settle_threads(self) -> None:
         """Compute with as many threads as make a step fastest: on few cores or a busy machine that is often one. Half
-        as many are tried as long as they lose no more than WORTH; the first two numbers whatever the time, as a wrong
-        one costs more than all tiers."""
+        as many are tried as long as they lose no more than WORTH; the first two numbers get two steps each whatever the
+        time, as a wrong one costs more than all tiers."""
         most, until = torch.get_num_threads(), self.begin + min(SHARE * self.seconds, MOST) / 2
         if self.device.type != "cpu" or most == 1:
             return
@@ -226,8 +226,8 @@ class Tiers:
         threads = best = most
         while threads and (len(seconds) < 2 or time.monotonic() < until):
             torch.set_num_threads(threads)
-            times = []
-            for _ in range(4):
+            times: list[float] = []
+            while len(times) < 2 or (len(times) < 4 and time.monotonic() < until):
                 begin = time.monotonic()
                 steps.step(batch)
                 times.append(time.monotonic() - begin)

@@ -55,14 +55,19 @@ def tries_of(calls: tuple[Call, ...]) -> dict[str, Any]:
     return {one["name"].rpartition("-")[0] or one["name"]: one for one in tries}
 
 
-def figures(calls: tuple[Call, ...], values: Mapping[str, float | None], spread: float | None = 0.02) -> Observation:
+def figures(
+    calls: tuple[Call, ...],
+    values: Mapping[str, float | None],
+    spread: float | None = 0.02,
+    ahead: Mapping[str, Mapping[str, float]] | None = None,
+) -> Observation:
     """The end of the tries that the calls ask for."""
     jobs = [
         {
             "job_id": f"job-{one['name']}",
             "tried": {"name": one["name"]},
             "outcome": "ok" if values[name] is not None else "failed",
-            "metrics": {"metric": values[name], "spread": spread},
+            "metrics": {"metric": values[name], "spread": spread, "ahead": (ahead or {}).get(name)},
         }
         for name, one in tries_of(calls).items()
     ]
@@ -95,10 +100,8 @@ def test_what_is_better_by_more_than_the_spread_is_chosen_in_two_rounds_and_gone
 def test_figures_of_the_same_cases_are_compared_case_by_case(mean: float, error: float, taken: bool) -> None:
     script, calls = begun(timed(300, search=120))
     for _ in range(2):
-        event = figures(calls, {"as-it-is": 0.7, "more-steps": 0.71}, spread=0.1)
-        assert event.event is not None
-        event.event["jobs"][1]["metrics"]["ahead"] = {"of": "as-it-is-1", "mean": mean, "error": error}  # type: ignore[index, call-overload]
-        calls = script.send(event)
+        beside = {"more-steps": {"mean": mean, "error": error}}
+        calls = script.send(figures(calls, {"as-it-is": 0.7, "more-steps": 0.71}, 0.1, beside))
     assert tries_of(calls)["last"]["continues"] == ("more-steps-2" if taken else "as-it-is-2")
 
 
