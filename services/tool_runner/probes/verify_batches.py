@@ -185,7 +185,7 @@ def fastest_step(wanted: Any, model: Any, data: Any) -> dict[str, float]:
     from shared.training.trial import Steps
 
     size = min(getattr(wanted, "batch_size", BATCH), 2 * BATCH)
-    loads = bool(wanted and workers(wanted))
+    loads = hasattr(wanted, "workers") and workers(wanted) > 0
     augment: Any = getattr(data, "augment", None)
 
     def batch() -> dict[str, Any]:
