@@ -30,8 +30,9 @@ def settled() -> tuple[Any, Any, Any]:
     # Preprocessed samples are kept, as the template keeps them.
     cache = [ArrayCache(Path("cache"), "plain")] if hasattr(dataset, "images") else []
     samples = dataset.build(found, "train", *cache)
-    outputs = samples.vocabulary if hasattr(samples, "vocabulary") else len(samples.label_names)
-    return found, samples, model.build(found, outputs)
+    reports = hasattr(samples, "vocabulary")
+    outputs = (samples.vocabulary, len(samples.telling)) if reports else (len(samples.label_names),)
+    return found, samples, model.build(found, *outputs)
 
 
 def trainer() -> None:

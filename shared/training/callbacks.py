@@ -17,7 +17,7 @@ from shared.training.checkpoints import Attempt, note_seconds
 from shared.training.checks import TrainingFailed
 from shared.training.machine import gpu_memory_mb, mixed_precision, workers
 from shared.training.progress import tell_progress
-from shared.training.saved import Best
+from shared.training.saved import AVERAGED_EVERY, Best
 
 AVERAGED = "averaged.pt"
 
@@ -52,14 +52,18 @@ def arguments(wanted: Any, device: torch.device, folder: Path) -> TrainingArgume
 
 
 class AveragingTrainer(Trainer):  # type: ignore[misc]
-    """Trains on `augmented(batch)`, made on the device, and updates `average` after each step. Checkpoints hold the
+    """Trains on `augmented(batch)`, made on the device, and updates `average` on the way. Checkpoints hold the
     average, too, and a training that is resumed goes on with it. `sampler` None draws each sample once an epoch."""
 
     def __init__(self, *, augmented: Any, average: AveragedModel, sampler: Any = None, **fields: Any) -> None:
         super().__init__(**fields)
         self.augmented, self.average, self.sampler = augmented, average, sampler
-        self.optimizer.register_step_post_hook(lambda *_: average.update_parameters(self.model))
+        self.optimizer.register_step_post_hook(self.stepped)
         self.remove_callback(PrinterCallback)
+
+    def stepped(self, *_: Any) -> None:
+        if self.state.global_step % AVERAGED_EVERY == 0:
+            self.average.update_parameters(self.model)
 
     def _get_train_sampler(self, *more: Any) -> Any:
         return self.sampler or super()._get_train_sampler(*more)

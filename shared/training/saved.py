@@ -20,6 +20,8 @@ from shared.training.checkpoints import STATE
 from shared.training.progress import read_json, write_json
 
 KEPT = 2
+AVERAGED_EVERY = 4
+"""Steps: an update of each costs a small network several per cent of its time."""
 
 
 def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
@@ -55,12 +57,14 @@ def save_weights(model: torch.nn.Module, path: Path) -> None:
 
 def averaged(model: torch.nn.Module) -> AveragedModel:
     """A running average of weights and buffers over about the last tenth of the steps, at most a thousand of them:
-    `.update_parameters(model)` after each step, `.module` has the average."""
+    `.update_parameters(model)` after every AVERAGED_EVERY steps, `.module` has the average."""
 
     def mixed(old: list[torch.Tensor], new: list[torch.Tensor], steps: torch.Tensor) -> None:
-        share = (9 / (9 + steps)).clamp(min=0.001)
-        for one, other in zip(old, new, strict=True):
-            one.lerp_(other, share.to(one.dtype)) if one.is_floating_point() else one.copy_(other)
+        """Of tensors of one type."""
+        if old[0].is_floating_point():
+            torch._foreach_lerp_(old, new, max(9 / (9 + int(steps)), AVERAGED_EVERY / 1000))
+        else:
+            torch._foreach_copy_(old, new)
 
     return AveragedModel(model, multi_avg_fn=mixed, use_buffers=True)
 

@@ -180,8 +180,9 @@ def loop(
             accelerator.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
+            if step % saved.AVERAGED_EVERY == 0:
+                averaged.update_parameters(model)
             step += 1
-            averaged.update_parameters(model)
             if budget.agree():
                 save(epoch)
                 return None
