@@ -23,6 +23,7 @@ from m3bench.runs import ACTIONS
 from m3bench.tasks import Task
 from shared.errors import UserError
 from shared.models.catalogue import Listing, find, read_catalogue
+from shared.settings import Settings
 
 LOG = "trajectory.json"
 """What an agent writes of itself, beside the workspace."""
@@ -48,7 +49,9 @@ def _mini_spent(log: Path) -> Part | None:
     said = [one for one in messages if one.get("role") == "assistant"]
     usages: list[dict[str, Any]] = [one.get("extra", {}).get("response", {}).get("usage") or {} for one in said]
     calls = sum(len(one.get("tool_calls") or ()) for one in said)
-    answers = [str(one.get("content")) for one in messages if one.get("role") == "tool"]
+    # The call that ends the work is told as one that was not executed.
+    told = [str(one.get("content")) for one in messages if one.get("role") == "tool"]
+    answers = [one for one in told if "action was not executed" not in one]
     failed = sum(bool(re.search(r'returncode"?[>:] ?-?[1-9]', answer)) for answer in answers)
     tokens = sum(int(one.get("total_tokens") or 0) for one in usages)
     return Part(done=True, turns=len(said), actions=calls, iterations=failed, tokens=tokens)
@@ -88,7 +91,7 @@ def run(name: str, task: Task, folder: Path, core: str, size: str, seed: int, se
     program = shutil.which(other.program)
     if program is None:
         raise UserError(f"{name} is not installed: there is no program {other.program!r} on the PATH")
-    listing = find(core, read_catalogue())
+    listing = find(core, read_catalogue(Settings().models_file))
     if listing is None:
         raise UserError(f"{core!r} is no model of the catalogue and no ENDPOINT:MODEL")
     environment = _environment(listing) | other.environment
