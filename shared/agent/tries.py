@@ -103,12 +103,12 @@ def _line(number: int, done: JobFinished, value: float | None, best: JobFinished
     if done.outcome != "ok":
         return f"{number}. {name}: {done.outcome} after {done.seconds:.0f} s. {_change(done)}Why: {_why(done)}"
     spread, epochs, seconds = (_number(metrics.get(key)) for key in ("spread", "epochs", "seconds"))
-    said = "undefined" if value is None else f"{value:.3f}"
+    said = "undefined" if value is None else f"{value:.4f}"
     if spread is not None:
-        said += f" ± {spread:.3f}" if spread >= 0.0005 else " (all cases alike: they cannot say which try is better)"
+        said += f" ± {spread:.4f}" if spread >= 0.00005 else " (all cases alike: they cannot say which try is better)"
     parts = [said]
     if best and best is not done and (behind := ahead(best.metrics, done.metrics)):
-        parts.append(f"case by case {behind[0]:.3f} ± {behind[1]:.3f} behind the first")
+        parts.append(f"case by case {behind[0]:.4f} ± {behind[1]:.4f} behind the first")
     if epochs:
         each = f" of {(seconds or done.seconds) / epochs:.1f} s" if epochs >= 0.01 else ""
         parts.append(f"{epochs:g} epochs{each}")

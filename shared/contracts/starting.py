@@ -9,7 +9,7 @@ from shared.contracts.base import Contract, ToolArgs
 
 class StartTraining(ToolArgs):
     """Start a training job in the build workspace and go to sleep until it ends. Its end comes back as JobFinished.
-    Beside a submission it is started only where that is refused.
+    In one turn with a submission, it is started only if the submission is refused.
 
     Example: command ["python", "train.py", "--config", "config.yaml"]. `seconds` are cut to what tries have left of the
     run's `train_seconds`; a training that is started again may take as long again.

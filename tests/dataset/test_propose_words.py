@@ -106,6 +106,22 @@ def test_a_list_of_names_is_counted_by_all_values_not_by_those_of_the_first_mask
     assert propose(tmp_path, "organ_segmentation")[0].coverage.label_names == names
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Reference, 0 background, 1 left kidney, 2 cyst. Kept by us.", {1: "left kidney", 2: "cyst"}),
+        ("Values (1: liver, 2: tumour of the liver) of\nthe masks.", {1: "liver", 2: "tumour of the liver"}),
+        ("The mask has 1 for oedema and 2 for the core", {1: "oedema", 2: "core"}),
+        ("There are 20 patients, 30 scans and 40 masks.", None),
+        ("2 readers, 1 scanner", None),
+    ],
+)
+def test_a_sentence_names_values(tmp_path: Path, text: str, names: dict[int, str] | None) -> None:
+    (tmp_path / "README.md").write_text(f"# Scans\n\n{text}\n")
+    found = naming(legends(list_files(tmp_path)), (0, 1, 2) if "background" in text else (1, 2))
+    assert (dict(found.values) if found else None) == names
+
+
 def test_what_a_legend_calls_background_is_no_structure_and_no_fault(tmp_path: Path) -> None:
     for number in range(8):
         volume(tmp_path / f"images/{number:02d}.nii.gz")

@@ -111,8 +111,8 @@ async def test_tries_run_beside_each_other_and_are_told_as_one_table(
     plain = (await bench.bus.state(bench.run_id)).training("plain")
     assert plain and plain.metrics["limit"] == 18, "of 20 seconds"
     lines = table.splitlines()
-    assert lines[1].startswith("1. plain: 0.100 ± 0.050, 3 epochs of 2.0 s") and "the workspace as it is" in lines[1]
-    assert lines[2].startswith("2. low: 0.050") and lines[2].endswith("training.learning_rate 0.001 -> 0.0005.")
+    assert lines[1].startswith("1. plain: 0.1000 ± 0.0500, 3 epochs of 2.0 s") and "the workspace as it is" in lines[1]
+    assert lines[2].startswith("2. low: 0.0500") and lines[2].endswith("training.learning_rate 0.001 -> 0.0005.")
     assert lines[3].startswith("3. broken: failed") and "there is no model" in lines[3] and "model.py" in lines[3]
     assert "plain tells:" in table and "Worst cases: s24 0.6" in table and "False parts: 24 in 12 of 12" in table
     assert lines[-1].startswith("Tries have used ") and "of 400 s; trainings in the workspace do not" in lines[-1]
@@ -120,7 +120,7 @@ async def test_tries_run_beside_each_other_and_are_told_as_one_table(
     assert isinstance(files, Observation) and "# few" in files.results[0].summary, "the workspace is as it was"
 
     table = told(await bench.turn(call(TryConfigs(tries=(Try(name="on", continues="plain"),), seconds=20))))
-    assert table.splitlines()[1].startswith("1. on: 0.150") and "goes on from plain" in table
+    assert table.splitlines()[1].startswith("1. on: 0.1500") and "goes on from plain" in table
     state = await bench.bus.state(bench.run_id)
     assert len(state.jobs_done) == 4 and not state.jobs
     assert state.trainings[-1].metrics["limit"] == 23, "of 20 seconds, beside the 5 that it goes on from"

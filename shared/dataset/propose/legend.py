@@ -20,6 +20,10 @@ _MOST_FILES = 40
 _MOST_CODES = 30
 _PAIR = re.compile(r"(?<![\w=.])(\w{1,6})\s*=\s*([^\W\d][^=]*?)[\s.]*(?=\s{2,}|[,;]|$|\s\w{1,6}\s*=)")
 """A code and what it stands for."""
+_ITEM = re.compile(
+    r"(?:^|[\s(:])(\d{1,3})(?:\s*[:–-]\s*|\s+)(?:(?:is|for|means|the)\s+)*([^\W\d][^\d,;:()]{0,60}?)\s*(?:[()].*)?$"
+)
+"""The same in a list of a sentence."""
 _NAMES = ("name", "label", "class", "structure", "organ", "region", "meaning", "description", "category")
 _NUMBERS = ("id", "value", "index", "number", "label", "class", "code", "intensity", "pixel", "key", "idx")
 
@@ -84,7 +88,7 @@ def _of_file(path: Path, file: str) -> list[Legend]:
         return _of_object(yaml.safe_load(path.read_text(encoding="utf-8-sig")), file, "")
     if name.endswith((".txt", ".names", ".md")):
         content = read_text(path)
-        return _of_lines(content, file) or _of_pairs(content, file)
+        return _of_lines(content, file) or _of_pairs(content, file) or _of_sentences(content, file)
     return _of_table(path, file)
 
 
@@ -170,6 +174,22 @@ def _of_pairs(content: str, file: str) -> list[Legend]:
     if all(map(_whole, pairs)):
         return [_numbered(file, {int(code): name for code, name in pairs.items()})]
     return [Legend(file, codes=pairs)]
+
+
+def _of_sentences(content: str, file: str) -> list[Legend]:
+    """`0 background, 1 liver and 2 lesion` somewhere in a text."""
+    found = []
+    for sentence in re.split(r"[.!?](?:\s|$)|\n\s*\n", content):
+        run: list[tuple[int, str]] = []
+        for chunk in [*re.split(r"[,;]|\band\b(?=\s*\d)", " ".join(sentence.split())), ""]:
+            one = _ITEM.search(chunk.strip())
+            if one and (not run or int(one[1]) > run[-1][0]):
+                run.append((int(one[1]), one[2]))
+                continue
+            if len({name for _, name in run}) == len(run) > 1:
+                found.append(_numbered(file, dict(run)))
+            run = []
+    return found
 
 
 def _of_table(path: Path, file: str) -> list[Legend]:
