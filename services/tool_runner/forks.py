@@ -113,9 +113,12 @@ class Forks:
         config, changes = as_config(name, text), dict(asked.changes)
         for key, value in changes.items():
             told.append(f"{key} {_short(standing(config, key, name))} -> {_short(value)}")
-        if "train_seconds" in (config.get("training") or {}):
+        training = config.get("training") or {}
+        if "train_seconds" in training:
             # The time of a job is bounded by its own seconds.
             changes.setdefault("training.train_seconds", int(SHARE * seconds + spent))
+        if "whole_seconds" in training and (whole := self.state.budget.train_seconds):
+            changes.setdefault("training.whole_seconds", int(SHARE * whole))
         files[CONFIG] = await self._stored(set_keys(name, text, changes))
         manifest = FolderManifest(files=files, links=base.links)
         manifest.check()

@@ -40,15 +40,16 @@ class Look:
 def resolve(config: Config) -> Config:
     """Replace every `auto` of `model` and `preprocess` by what time, machine and evenly drawn training samples say. A
     second call changes nothing. Raises DataProblems when none of the samples looked at can be read."""
+    seconds = config.training.whole_seconds or config.training.train_seconds
     if config.model.network == "auto":
-        network = choose_network(config.training.train_seconds, torch.cuda.is_available())
+        network = choose_network(seconds, torch.cuda.is_available())
         config = config.model_copy(update={"model": config.model.model_copy(update={"network": network})})
     how = config.preprocess
     settled = "auto" not in (how.dimensions, how.spacing, how.patch_size, how.intensity) and how.channels
     if settled and (how.intensity != "ct" or how.window):
         return config
     rows = [row for row in checks.read_index(config.index) if row["split"] == "train"]
-    bounded = how.model_copy(update={"max_voxels": affordable(how, config.training.train_seconds, len(rows))})
+    bounded = how.model_copy(update={"max_voxels": affordable(how, seconds, len(rows))})
     found = settle(bounded, config.model, rows, config.data_folder, masks.label_values(config))
     # Recorded as asked for: where the time bounds nothing, a training goes on with more of it.
     return config.model_copy(update={"preprocess": found.model_copy(update={"max_voxels": how.max_voxels})})

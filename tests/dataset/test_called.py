@@ -38,3 +38,13 @@ def test_a_mask_without_a_name_is_called_as_the_request_does(tmp_path: Path) -> 
     told = profile(tmp_path).for_rules()["groups"]
     assert any("masks/" in one and one.endswith("3 of 12 opened ones mark nothing") for one in told)
     assert any("images/" in one and "mark nothing" not in one for one in told)
+
+
+def test_what_the_request_calls_a_mask_is_no_reason_to_take_it(tmp_path: Path) -> None:
+    for number in range(12):
+        picture(tmp_path / f"images/{number:02d}.png")
+        mask_picture(tmp_path / f"masks/{number:02d}.png", (1,))
+        if number < 10:
+            mask_picture(tmp_path / f"labels/{number:02d}.png", (1, 2, 3, 4))
+    best = propose(tmp_path, "organ_segmentation", target="outline the brain in head MR")[0]
+    assert best.coverage.label_names == ("structure 1", "structure 2", "structure 3", "structure 4")

@@ -47,6 +47,7 @@ value = config['training']['learning_rate'] * 100 + before / 100
 cases = [{'id': f's{n}', 'figure': n / 40, 'false_parts': 2, 'false_mm3': 3.0 * n} for n in range(24, 36)]
 told = {'metric': value, 'metric_name': 'auc_macro', 'metrics': {'auc_macro': value}, 'epochs': 3, 'seconds': 6}
 told |= {'spread': 0.05, 'cases': cases, 'patients': {'val': 12}, 'limit': config['training']['train_seconds']}
+told['whole'] = config['training']['whole_seconds']
 pathlib.Path('metrics.json').write_text(json.dumps(told))
 with open('progress.jsonl', 'a') as file:
     for epoch in range(3):
@@ -54,7 +55,8 @@ with open('progress.jsonl', 'a') as file:
 pathlib.Path('package').mkdir(exist_ok=True)
 pathlib.Path('package/predict.py').write_text('1')
 """
-WORKSPACE = {"train.py": PROGRAM, "config.yaml": CONFIG, "model.py": "WIDTH = 8\n"}
+OWN = CONFIG.replace("  patience", "  whole_seconds: null\n  patience")
+WORKSPACE = {"train.py": PROGRAM, "config.yaml": OWN, "model.py": "WIDTH = 8\n"}
 
 
 class Killed(BaseException):
@@ -110,6 +112,7 @@ async def test_tries_run_beside_each_other_and_are_told_as_one_table(
     assert {name: job["outcome"] for name, job in ended.items()} == {"low": "ok", "broken": "failed", "plain": "ok"}
     plain = (await bench.bus.state(bench.run_id)).training("plain")
     assert plain and plain.metrics["limit"] == 18, "of 20 seconds"
+    assert plain.metrics["whole"] == 360, "of the run's 400: what follows the time is as it will be in the end"
     lines = table.splitlines()
     assert lines[1].startswith("1. plain: 0.1000 ± 0.0500, 3 epochs of 2.0 s") and "the workspace as it is" in lines[1]
     assert lines[2].startswith("2. low: 0.0500") and lines[2].endswith("training.learning_rate 0.001 -> 0.0005.")

@@ -13,7 +13,7 @@ from tests.templates.segbench import ORIENTATIONS, bright_blocks, modules, overl
 
 @pytest.fixture(scope="module")
 def template():
-    with modules("segmentation", "config", "data", "patches", "cases", "predict") as found:
+    with modules("segmentation", "config", "data", "patches", "cases", "predict", "survey") as found:
         yield found
 
 
@@ -211,3 +211,27 @@ def test_dice_of_absent_structures_and_healthy_cases():
     assert figures["dice"] == 0.5 and figures["dice_lesion"] == 1 and figures["dice_healthy"] == 0.5
     assert figures["dice b"] is None and dice.of_all_cases([perfect, right, wrong]) == pytest.approx(2 / 3)
     assert dice.summary([right], ["a"])["dice"] is None
+
+
+def test_a_try_has_the_grid_of_the_training_that_it_stands_for(template, tmp_path, monkeypatch):
+    import json
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("M3_DATA", str(tmp_path))
+    mask = np.zeros((48, 48, 48), np.int16)
+    mask[10:30, 10:30, 10:30] = 1
+    rows = []
+    for number in range(4):
+        image = np.random.default_rng(number).normal(100, 8, mask.shape).astype(np.float32) + 50 * mask
+        nibabel.save(nibabel.Nifti1Image(image, np.eye(4)), f"{number}.nii.gz")
+        nibabel.save(nibabel.Nifti1Image(mask, np.eye(4)), f"mask{number}.nii.gz")
+        row = {"sample_id": f"s{number}", "patient": f"p{number}", "split": "train", "files": [f"{number}.nii.gz"]}
+        rows.append(json.dumps({**row, "label": None, "target": f"mask{number}.nii.gz"}))
+    (tmp_path / "train_index.jsonl").write_text("\n".join(rows))
+    (tmp_path / "label_map.json").write_text(json.dumps({"names": ["block"], "values": {"block": 1}}))
+    spacings = {}
+    for seconds, whole in ((2, None), (2, 1000), (1000, None)):
+        config = template.config.Config(training={"train_seconds": seconds, "whole_seconds": whole})
+        spacings[seconds, whole] = template.survey.resolve(config).preprocess.spacing
+    assert spacings[2, 1000] == spacings[1000, None] == (1, 1, 1)
+    assert min(spacings[2, None]) > 1.2, "in so little time images are made coarser"

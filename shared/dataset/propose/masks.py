@@ -73,11 +73,16 @@ def _with(
 ) -> Draft | None:  # fmt: skip
     parts: list[tuple[Source, MaskRule, tuple[str, ...]]] = []
     missing: set[str] = set(only)
+    own: list[str] = []
     usual = structure(only, draft.task, target) if len(sources) == 1 else USUAL
     for source in sources:
-        rule, names = _rule(source, survey, hints, legends, usual)
+        rule, names = _rule(source, survey, hints, legends)
         if rule is None:
             return None
+        # What the request calls them says nothing for these masks.
+        own += names_of(rule) if rule.structure != USUAL else []
+        if rule.structure == USUAL:
+            rule, names = rule.model_copy(update={"structure": usual}), [usual]
         held, lacking = meant(only, names)
         missing &= set(lacking)
         parts.append((source, rule, held))
@@ -86,7 +91,7 @@ def _with(
     empty = _unmarked_are_normal(draft, sources)
     share = 1.0 if empty else len(frozenset.union(*[source.hits for source in sources])) / max(1, rows)
     likely = 0.25 * share + more
-    likely += 0.25 * max(overlap(target, source.what, *names_of(rule)) for source, rule, _ in parts)
+    likely += 0.25 * max(overlap(target, source.what, *own) for source, _, _ in parts)
     if draft.task == "organ_segmentation":
         # A map of many structures is what organs are taught by; a binary one beside it is a body or a brain.
         likely += 0.06 * min(3.0, math.log2(max(len(source.values) or 1 for source in sources)))
@@ -133,9 +138,8 @@ def _rule(
     survey: Survey,
     hints: Mapping[str, str],
     legends: Sequence[Legend],
-    usual: str,
 ) -> tuple[MaskRule | None, list[str]]:
-    """The rule, and the names that its structures have: `usual` where nothing names the only one."""
+    """The rule, and the names that its structures have: USUAL where nothing names the only one."""
     files = tuple(piece.pattern for piece in source.pieces)
     if source.colours:
         return _palette(source, files, legends)
@@ -159,7 +163,7 @@ def _rule(
         return MaskRule(files=files, values={name: value for value, name in named.values.items()}), [
             *named.values.values()
         ]
-    name = next(iter(legend.values.values())) if legend else source.structure or usual
+    name = next(iter(legend.values.values())) if legend else source.structure or USUAL
     return MaskRule(files=files, structure=name), [name]
 
 
