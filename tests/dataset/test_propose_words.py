@@ -118,8 +118,10 @@ def test_a_list_of_names_is_counted_by_all_values_not_by_those_of_the_first_mask
 )
 def test_a_sentence_names_values(tmp_path: Path, text: str, names: dict[int, str] | None) -> None:
     (tmp_path / "README.md").write_text(f"# Scans\n\n{text}\n")
-    found = naming(legends(list_files(tmp_path)), (0, 1, 2) if "background" in text else (1, 2))
+    read = legends(list_files(tmp_path))
+    found = naming(read, (0, 1, 2) if "background" in text else (1, 2))
     assert (dict(found.values) if found else None) == names
+    assert naming(read, (1,)) is None, "a binary mask is not what a sentence about two classes speaks of"
 
 
 def test_what_a_legend_calls_background_is_no_structure_and_no_fault(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ _ITEM = re.compile(
     r"(?:^|[\s(:])(\d{1,3})(?:\s*[:–-]\s*|\s+)(?:(?:is|for|means|the)\s+)*([^\W\d][^\d,;:()]{0,60}?)\s*(?:[()].*)?$"
 )
 """The same in a list of a sentence."""
+_SENTENCE = "a sentence"
 _NAMES = ("name", "label", "class", "structure", "organ", "region", "meaning", "description", "category")
 _NUMBERS = ("id", "value", "index", "number", "label", "class", "code", "intensity", "pixel", "key", "idx")
 
@@ -48,6 +49,11 @@ class Legend:
     def counted(self) -> bool:
         """Whether it is a list whose numbers are only where names stand in it."""
         return self.named.endswith(("from 0", "from 1"))
+
+    def fits(self, occur: set[int]) -> bool:
+        """Whether it names all values that occur; what a sentence says may be of something else, so no others then."""
+        rest = occur - self.background
+        return bool(rest) and (rest == set(self.values) if self.named == _SENTENCE else rest <= set(self.values))
 
 
 def _numbered(file: str, pairs: Mapping[int, str], named: str = "") -> Legend:
@@ -187,7 +193,7 @@ def _of_sentences(content: str, file: str) -> list[Legend]:
                 run.append((int(one[1]), one[2]))
                 continue
             if len({name for _, name in run}) == len(run) > 1:
-                found.append(_numbered(file, dict(run)))
+                found.append(_numbered(file, dict(run), _SENTENCE))
             run = []
     return found
 
@@ -244,7 +250,7 @@ def of_codes(codes: Mapping[str, str], values: Iterable[str]) -> list[Legend]:
 def naming(found: Iterable[Legend], values: Iterable[int]) -> Legend | None:
     """The legend that names all `values` that occur and the fewest beside them; None where none does."""
     occur = set(values)
-    fitting = [one for one in found if set() < occur - one.background <= set(one.values)]
+    fitting = [one for one in found if one.fits(occur)]
 
     def fit(one: Legend) -> tuple[int, int, bool, int]:
         ground = occur & one.background
