@@ -68,7 +68,7 @@ class Training(Section):
         return self.epochs or 10**6
 
 
-UNMARKED = {"training": {"train_seconds", "save_seconds", "workers", "processes"}}
+UNMARKED = {"training": {"train_seconds", "whole_seconds", "save_seconds", "workers", "processes"}}
 """Of a configuration: what does not make a training another one."""
 
 

@@ -113,7 +113,8 @@ def test_a_list_of_names_is_counted_by_all_values_not_by_those_of_the_first_mask
         ("Values (1: liver, 2: tumour of the liver) of\nthe masks.", {1: "liver", 2: "tumour of the liver"}),
         ("The mask has 1 for oedema and 2 for the core", {1: "oedema", 2: "core"}),
         ("There are 20 patients, 30 scans and 40 masks.", None),
-        ("2 readers, 1 scanner", None),
+        ("Of 3 readers, 1 liver, 2 lesion", {1: "liver", 2: "lesion"}),
+        ("1 for glioma, 2 for oedema, 3 for core\nmasks: all", None),
     ],
 )
 def test_a_sentence_names_values(tmp_path: Path, text: str, names: dict[int, str] | None) -> None:

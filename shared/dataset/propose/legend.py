@@ -183,7 +183,7 @@ def _of_pairs(content: str, file: str) -> list[Legend]:
 
 
 def _of_sentences(content: str, file: str) -> list[Legend]:
-    """`0 background, 1 liver and 2 lesion` somewhere in a text."""
+    """`0 background, 1 liver and 2 lesion` somewhere in a text. A list with a number that is not understood is none."""
     found = []
     for sentence in re.split(r"[.!?](?:\s|$)|\n\s*\n", content):
         run: list[tuple[int, str]] = []
@@ -192,9 +192,9 @@ def _of_sentences(content: str, file: str) -> list[Legend]:
             if one and (not run or int(one[1]) > run[-1][0]):
                 run.append((int(one[1]), one[2]))
                 continue
-            if len({name for _, name in run}) == len(run) > 1:
+            if len({name for _, name in run}) == len(run) > 1 and not re.match(r"\s*\d", chunk):
                 found.append(_numbered(file, dict(run), _SENTENCE))
-            run = []
+            run = [(int(one[1]), one[2])] if one else []
     return found
 
 
