@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.training.checkpoints import fingerprint
-from shared.training.imports import needed
+from shared.training.imports import followed
 
 Array = NDArray[Any]
 
@@ -55,4 +55,4 @@ class ArrayCache:
 
 def cache_of(folder: str | None, recipe: Any, program: Path) -> ArrayCache:
     """For what `program` and the files that it imports make by `recipe`; without `folder` in memory only."""
-    return ArrayCache(Path(folder or os.devnull), fingerprint(recipe, [*needed(program).files.values()]))
+    return ArrayCache(Path(folder or os.devnull), fingerprint(recipe, [*followed(program).files.values()]))

@@ -6,18 +6,22 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import safetensors.torch
 import torch
+from pydantic import BaseModel
 
 from shared.training.progress import read_json, write_json
+
+Config = TypeVar("Config", bound=BaseModel)
 
 NEEDED = ("trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors")
 STATE = "state.pt"
 """All of a checkpoint of a visible loop (saved.py), where a Transformers Trainer's has the files NEEDED."""
 WRITTEN = ("package", "checkpoints", "cache")
 """Folders of a workspace that trainings write."""
+SETTLED = "settled.json"
 SENTINEL = "checkpoint-is-incomplete.txt"
 
 
@@ -111,6 +115,20 @@ def resume(folder: Path, mark: str) -> tuple[Attempt, Path | None]:
     elif attempt.number > 1:
         print(f"attempt {attempt.number} starts from the beginning: no intact checkpoint", flush=True)
     return attempt, path
+
+
+def as_settled(folder: Path, asked: str, config: Config) -> Config:
+    """`config` with what `auto` became in an earlier attempt at what was `asked` (its fingerprint). It depends on the
+    time, and a training that goes on with more of it keeps what it began with."""
+    known = read_json(folder / SETTLED)
+    if known.get("asked") != asked:
+        return config
+    return config.model_validate({**config.model_dump(), **known["settled"]})
+
+
+def note_settled(folder: Path, asked: str, config: Config, sections: set[str]) -> None:
+    """Record what `auto` became in these sections; after `resume`, which sets another training's folder aside."""
+    write_json(folder / SETTLED, {"asked": asked, "settled": config.model_dump(mode="json", include=sections)})
 
 
 def code_of(workspace: Path) -> list[Path]:

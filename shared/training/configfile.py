@@ -37,6 +37,8 @@ class Training(Section):
     """Upper bound; null is as many as `train_seconds` holds."""
     train_seconds: float | None = Field(default=600, gt=0)
     """Wall seconds of the whole command, reading and packaging included; null is no bound."""
+    whole_seconds: float | None = Field(default=None, gt=0)
+    """Of a try: the seconds of the training that it stands for, by which `auto` is settled. null: its own."""
     batch_size: int = Field(default=8, ge=1)
     """Of each process. Halved, with `accumulate` doubled, where the memory does not hold it."""
     accumulate: int = Field(default=1, ge=1)

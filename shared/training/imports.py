@@ -32,8 +32,17 @@ class Needed:
 
 
 def needed(program: Path) -> Needed:
-    """Follow the imports of `program` through the files of its folder and what packages share with training. Raises
-    NotExportable, which names every import that a package could not have."""
+    """What a package needs of the files that `program` leads to. Raises NotExportable, which names every import that a
+    package could not have."""
+    found = followed(program)
+    if found.faults:
+        raise NotExportable("\n".join(dict.fromkeys(found.faults)))
+    return found
+
+
+def followed(program: Path) -> Needed:
+    """The imports of `program`, through the files of its folder and what packages share with training. Raises
+    NotExportable where a file is missing or no Python."""
     found, known = Needed(), metadata.packages_distributions()
     waiting = [(program.name, program)]
     while waiting:
@@ -63,8 +72,6 @@ def needed(program: Path) -> Needed:
                     f"{name} line {line} imports {module}, which is not installed here\n"
                     "take a package that is, or add the module's file to the workspace"
                 )
-    if found.faults:
-        raise NotExportable("\n".join(dict.fromkeys(found.faults)))
     return found
 
 

@@ -27,6 +27,8 @@ from shared.imaging.volume import BadImage, Image, as_picture, channels_first, f
 Row = Mapping[str, Any]
 LOOKED_AT, COUNTED = 24, 200
 """Training cases from which `auto` is settled, and from which that of views is."""
+VOXELS_A_SECOND = 1_600_000
+"""What a core trains a resnet10 on, evaluations included."""
 MOST_VIEWS = 4
 """Of a case that `auto` looks at."""
 
@@ -177,8 +179,26 @@ def resolve(config: Any, rows: Sequence[Row], sided: bool, slices: bool) -> Any:
     how = settle(config.preprocess, glimpses(config, rows, 3 if slices else 2))
     if how.views == "auto":
         how = how.model_copy(update={"views": usual_views(config, rows, how)})
+    if config.preprocess.input_shape == "auto":
+        most = affordable(config, how.views * how.channels * len(rows))
+        how = how.model_copy(update={"input_shape": within(how.input_shape, most)})
     update = {"preprocess": how, "augmentation": augment.settle(config.augmentation, how, sided)}
     return config.model_copy(update=update)
+
+
+def affordable(config: Any, images: int) -> float:
+    """Voxels of an image with which so many of them are seen `passes` times in the time that a CPU has."""
+    seconds = config.training.whole_seconds or config.training.train_seconds
+    if seconds is None or not config.preprocess.passes or torch.cuda.is_available():
+        return math.inf
+    return seconds * torch.get_num_threads() * VOXELS_A_SECOND / (config.preprocess.passes * images)
+
+
+def within(shape: Sequence[int], most: float) -> tuple[int, ...]:
+    """(D, H, W) or (H, W) with about so many voxels at most, all axes alike and each 16 at least, or as short as it
+    was."""
+    factor = min(1.0, (most / math.prod(shape)) ** (1 / len(shape)))
+    return tuple(eights(size * factor, min(size, 16), size) for size in shape)
 
 
 def usual_views(config: Any, rows: Sequence[Row], how: Any) -> int:

@@ -22,6 +22,8 @@ class Preprocess(Section):
     both for each channel by itself but for colour. window: `window` becomes -1 to 1."""
     window: tuple[float, float] | None = None
     """[low, high] in the image's own units, HU for CT."""
+    passes: int = Field(default=12, ge=0)
+    """`input_shape: auto` is smaller where a CPU would not see each training image so often in the time. 0: never."""
     views: int | Literal["auto"] = "auto"
     """Images of one case that are seen beside each other, each on its own grid; further ones are left out. auto: what
     95 % of the cases have, at most four."""

@@ -71,7 +71,11 @@ def train(config: Any) -> int:
     device = ranks.join()
 
     # Cases. All are read once, into the cache, by the first process.
-    config = data.resolve(config)
+    weights_file = pretrained.file_of(config.model.weights) if config.model.weights else None
+    inputs = [Path(config.index), Path(config.label_map), *([weights_file] if weights_file else [])]
+    files = [*inputs, *checkpoints.code_of(HERE)]
+    asked = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED), files)
+    config = data.resolve(checkpoints.as_settled(CHECKPOINTS, asked, config))
     cache = cache_of(config.cache, config.preprocess.model_dump(), HERE / "data.py")
     train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
     sets = {"train": train_set, "val": val_set}
@@ -84,7 +88,6 @@ def train(config: Any) -> int:
     hot = one_hot(torch.stack(train_set.targets).numpy(), classes, multi_label)
     balanced = config.training.sampling == "balanced"
     weighted = config.loss.class_weights == "balanced" and not balanced
-    weights_file = pretrained.file_of(config.model.weights) if config.model.weights else None
     try:
         loss_weights = class_weights(hot, multi_label) if weighted else None
         network = model.build(config, classes, loss_weights)
@@ -96,10 +99,10 @@ def train(config: Any) -> int:
     ranks.say(f"{len(train_set)} train, {len(val_set)} val cases, {described(network)}, augmented: {train_set.augment}")
 
     # What an earlier attempt at the same training left: the same in configuration, data and code.
-    inputs = [Path(config.index), Path(config.label_map), *([weights_file] if weights_file else [])]
-    files = [*inputs, *checkpoints.code_of(HERE)]
     mark = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED), files)
     attempt, checkpoint = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
+    if ranks.first():
+        checkpoints.note_settled(CHECKPOINTS, asked, config, {"preprocess", "augmentation"})
 
     # Tiers: one case, one batch by heart, a small part. They settle the batch that memory holds, and its time.
     left = TimeBudget(config.training.train_seconds, begin, attempt.seconds).remaining()

@@ -15,9 +15,10 @@ from shared.training.configfile import Section, Source, load_config
 
 
 class Text(Section):
-    writer: Literal["either", "decoder", "sentences"] = "either"
+    writer: Literal["auto", "either", "decoder", "sentences"] = "auto"
     """What writes: the decoder, word by word, or the sentences that at least three patients of the training part share,
-    in the combination that suits the images best (telling.py). either: what is better on the validation part."""
+    in the combination that suits the images best (telling.py); for these no decoder is trained. either: what is better
+    on the validation part. auto: sentences where there are any and a CPU has little time, else either."""
     vocabulary: int = Field(default=4000, ge=16)
     """Upper bound of what is learned from the training reports, besides the 256 bytes: rare words fall into pieces."""
     max_tokens: int | Literal["auto"] = Field(default="auto")

@@ -13,9 +13,12 @@ import images
 import numpy as np
 import torch
 from images import Row, rows_of
+from learning import learn
 from telling import Telling
-from telling import learn as learn_telling
-from words import Words, learn
+from words import Words
+
+SECONDS_A_CASE = 2.0
+"""Of a core, from which a decoder is worth its time: with an eighth of it, sentences alone were far ahead."""
 
 
 class Cases(images.Cases):
@@ -37,8 +40,8 @@ def build(config: Any, split: str, cache: Any = None) -> Cases:
     """`split` is train or val. `auto` in the configuration is settled first."""
     config = resolve(config)
     rows = rows_of(config)
-    words = make_words(config, rows)
-    telling = learn_telling([row for row in rows if row["split"] == "train"], words, config.model.telling)
+    training = [row for row in rows if row["split"] == "train"]
+    words, telling = learn(training, config.text.vocabulary, config.model.telling)
     return Cases(config, [row for row in rows if row["split"] == split], words, telling, cache)
 
 
@@ -49,16 +52,21 @@ def resolve(config: Any) -> Any:
     sided = any(re.search(r"\b(left|right)", str(row["target"]), re.IGNORECASE) for row in training)
     length = config.text.max_tokens
     if length == "auto":
-        words = make_words(config, rows)
+        words, _ = learn(training, config.text.vocabulary, config.model.telling)
         length = math.ceil(float(np.percentile([len(words.encode(row["target"])) + 1 for row in training], 95)))
     # A report that ends with its length is asked for past it once more.
     text = config.text.model_copy(update={"max_tokens": max(2, min(length, config.model.positions - 1))})
+    if text.writer == "auto":
+        _, telling = learn(training, text.vocabulary, config.model.telling)
+        text = text.model_copy(update={"writer": choose_writer(config.training, telling, len(training))})
     return images.resolve(config, training, sided, slices=False).model_copy(update={"text": text})
 
 
-def make_words(config: Any, rows: Sequence[Row]) -> Words:
-    """Learned from the training reports, the same each time."""
-    return learn([row["target"] for row in rows if row["split"] == "train"], config.text.vocabulary)
+def choose_writer(wanted: Any, telling: Telling, cases: int) -> str:
+    seconds = wanted.whole_seconds or wanted.train_seconds
+    roomy = seconds is None or torch.cuda.is_available()
+    little = not roomy and seconds * torch.get_num_threads() < SECONDS_A_CASE * cases
+    return "sentences" if telling.sentences and little else "either"
 
 
 def channel_names(views: int, channels: int) -> tuple[str, ...]:

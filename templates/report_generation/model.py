@@ -1,10 +1,10 @@
 """Images of a case -> report: network and loss. predict.py builds the network by this same file.
 
 train.py, predict.py and the checks call `build`; what it returns is a module whose `forward(image, labels, facts)`
-gives {"loss", "logits": (B, L, vocabulary)}, whose `likely(image)` gives the likelihood of each fact (telling.py) and
-whose `write(image, ...)` gives token numbers. `image` is float32 (B, views * C, D, H, W) or (B, views * C, H, W), the
-channels of a view side by side, where a view of zeros is one that the case has not; labels are (B, L) token numbers
-with -100 past the end, facts (B, F) of 0 and 1.
+gives {"loss", "logits": (B, L, vocabulary)}, or logits (B, F) of the facts where no decoder is trained, whose
+`likely(image)` gives the likelihood of each fact (telling.py) and whose `write(image, ...)` gives token numbers.
+`image` is float32 (B, views * C, D, H, W) or (B, views * C, H, W), the channels of a view side by side, where a view of
+zeros is one that the case has not; labels are (B, L) token numbers with -100 past the end, facts (B, F) of 0 and 1.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,8 @@ class ReportModel(nn.Module):
     """An encoder of each view, a head that says which facts a report will have, and a decoder that sees both."""
 
     def __init__(self, wanted: Any, loss: Any, shape: Sequence[int], views: int, vocabulary: int, facts: int) -> None:
-        """`wanted` and `loss` are the sections of the configuration, `shape` is (C, D, H, W) or (C, H, W) of a view."""
+        """`wanted` and `loss` are the sections of the configuration, `shape` is (C, D, H, W) or (C, H, W) of a view.
+        Without a `vocabulary` there is no decoder."""
         super().__init__()
         self.loss = ReportLoss(loss.words)
         self.word_dropout = loss.word_dropout
@@ -39,12 +40,14 @@ class ReportModel(nn.Module):
             nn.Linear(2 * wanted.hidden, facts),
         )
         self.hint = nn.Sequential(nn.Linear(facts, wanted.hidden), nn.LayerNorm(wanted.hidden))
-        self.decoder = make_decoder(wanted, vocabulary)
+        self.decoder = make_decoder(wanted, vocabulary) if vocabulary else None
 
     def forward(
         self, image: torch.Tensor, labels: torch.Tensor, facts: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
         memory, mask, found = self.look(image)
+        if self.decoder is None:
+            return {"loss": self.loss(None, labels, found, facts), "logits": found}
         before = torch.full_like(labels, BEGIN)
         before[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, PAD)
         if self.training and self.word_dropout:
@@ -114,9 +117,12 @@ class ReportLoss(nn.Module):
         return f"next word + {self.words:g} x telling words and sentences"
 
     def forward(
-        self, logits: torch.Tensor, labels: torch.Tensor, found: torch.Tensor, facts: torch.Tensor | None
+        self, logits: torch.Tensor | None, labels: torch.Tensor, found: torch.Tensor, facts: torch.Tensor | None
     ) -> torch.Tensor:
-        """`found` (B, F) logits, `facts` 0 and 1, or None where they are not known."""
+        """`logits` of words, None without a decoder; `found` (B, F) logits, `facts` 0 and 1, or None where they are not
+        known."""
+        if logits is None:
+            return F.binary_cross_entropy_with_logits(found.float(), facts)
         loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
         if not self.words or facts is None or not facts.shape[1]:
             return loss
@@ -150,4 +156,5 @@ def make_decoder(wanted: Any, vocabulary: int) -> Any:
 
 def build(config: Any, vocabulary: int, facts: int = 0) -> ReportModel:
     """The untrained network, by the settled configuration, for so many facts (telling.py)."""
-    return ReportModel(config.model, config.loss, whole(config.preprocess), config.preprocess.views, vocabulary, facts)
+    written = 0 if config.text.writer == "sentences" else vocabulary
+    return ReportModel(config.model, config.loss, whole(config.preprocess), config.preprocess.views, written, facts)

@@ -69,7 +69,10 @@ def train(config: Any) -> int:
     device = ranks.join()
 
     # Cases. All are read once, into the cache, by the first process.
-    config = data.resolve(config)
+    weights_file = pretrained.file_of(config.model.weights) if config.model.weights else None
+    files = [Path(config.index), *([weights_file] if weights_file else []), *checkpoints.code_of(HERE)]
+    asked = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED), files)
+    config = data.resolve(checkpoints.as_settled(CHECKPOINTS, asked, config))
     cache = cache_of(config.cache, config.preprocess.model_dump(), HERE / "data.py")
     train_set, val_set = (data.build(config, split, cache) for split in ("train", "val"))
     sets = {"train": train_set, "val": val_set}
@@ -78,7 +81,6 @@ def train(config: Any) -> int:
 
     # Network and loss.
     set_seed(config.training.seed)
-    weights_file = pretrained.file_of(config.model.weights) if config.model.weights else None
     try:
         network = model.build(config, train_set.vocabulary, len(train_set.telling))
         if weights_file:
@@ -89,9 +91,10 @@ def train(config: Any) -> int:
     ranks.say(f"{len(train_set)} train, {len(val_set)} val cases, {described(network)}, augmented: {train_set.augment}")
 
     # What an earlier attempt at the same training left: the same in configuration, data and code.
-    files = [Path(config.index), *([weights_file] if weights_file else []), *checkpoints.code_of(HERE)]
     mark = checkpoints.fingerprint(config.model_dump(mode="json", exclude=UNMARKED), files)
     attempt, checkpoint = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
+    if ranks.first():
+        checkpoints.note_settled(CHECKPOINTS, asked, config, {"preprocess", "augmentation", "text"})
 
     # Tiers: one case, one batch by heart, a small part. They settle the batch that memory holds, and its time.
     left = TimeBudget(config.training.train_seconds, begin, attempt.seconds).remaining()

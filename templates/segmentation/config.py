@@ -102,8 +102,6 @@ class Training(configfile.Training):
     batch_size: int = Field(default=1, ge=1)
     learning_rate: float = Field(default=0.01, gt=0)
     weight_decay: float = Field(default=0.01, ge=0)
-    whole_seconds: float | None = Field(default=None, gt=0)
-    """Of a try: the seconds of the training that it stands for, by which images are made coarser. null: its own."""
     metric: Literal["dice"] = "dice"
     """Chooses the weights, on the validation part: mean over the structures of an image, then over images."""
 

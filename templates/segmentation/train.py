@@ -35,13 +35,11 @@ from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
 from shared.training.machine import device_name, gpu_memory_mb, mixed_precision, within_memory, workers
 from shared.training.package import described
-from shared.training.progress import read_json, tell_progress, write_json
+from shared.training.progress import tell_progress
 from shared.training.tiers import climb
 
 FOLDER = Path(__file__).resolve().parent
 CHECKPOINTS = Path("checkpoints")
-SETTLED = CHECKPOINTS / "settled.json"
-"""What `auto` became, which depends on the time: a training that goes on with more of it keeps what it began with."""
 SAME_TRAINING = {**UNMARKED, "cache": True, "score_map": True, "prediction": True}
 """Of a configuration: what may differ while a training goes on."""
 SMALLER = "preprocess.patch_size or patch_voxels, or model.width"
@@ -64,9 +62,7 @@ def train(config: Config) -> int:
     device = ranks.join()
     files = [Path(config.index), Path(config.label_map), *checkpoints.code_of(FOLDER)]
     asked = checkpoints.fingerprint(config.model_dump(mode="json", exclude=SAME_TRAINING), files)
-    if (known := read_json(SETTLED)).get("asked") == asked:
-        config = Config.model_validate({**config.model_dump(), **known["settled"]})
-    config, sets, counts = cases.read_all(config)
+    config, sets, counts = cases.read_all(checkpoints.as_settled(CHECKPOINTS, asked, config))
 
     # Network and loss, and what an earlier attempt at the same training left.
     torch.manual_seed(config.training.seed)
@@ -77,8 +73,7 @@ def train(config: Config) -> int:
     mark = checkpoints.fingerprint(config.model_dump(mode="json", exclude=SAME_TRAINING), files)
     attempt, newest = ranks.by_first(lambda: checkpoints.resume(CHECKPOINTS, mark))
     if ranks.first():
-        settled = config.model_dump(mode="json", include={"preprocess", "model"})
-        write_json(SETTLED, {"asked": asked, "settled": settled})
+        checkpoints.note_settled(CHECKPOINTS, asked, config, {"preprocess", "model"})
     how = config.preprocess
     ranks.say(
         f"{len(sets['train'])} train and {len(sets['val'])} val images, {len(counts['train'])} structures, "

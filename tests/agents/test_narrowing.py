@@ -112,7 +112,10 @@ def test_classes_that_were_not_asked_for_are_in_no_case(bench: Bench) -> None:
     assert label_names(bench, bench.run(brief(requirement="benign against malignant (ignore normal)"))) == CLASSES[:2]
 
 
-@pytest.mark.parametrize(("requirement", "says"), [("only cysts", "nothing"), ("malignant only", "malignant alone")])
+@pytest.mark.parametrize(
+    ("requirement", "says"),
+    [("only cysts", "nothing"), pytest.param("malignant only", "malignant alone", marks=pytest.mark.slow)],
+)
 def test_a_limit_that_leaves_too_little_is_a_question(bench: Bench, requirement: str, says: str) -> None:
     breasts(bench.data)
     end = bench.run(brief(requirement=requirement))

@@ -121,6 +121,7 @@ def test_a_run_is_followed_to_its_end_and_its_package_fetched(
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gateway")
 def test_a_run_that_does_not_succeed_is_exit_code_1(environment: dict[str, str], own: Settings, tmp_path: Path) -> None:
     run_id = call(environment, "run", "classify chest CT", "--detach").strip()

@@ -84,6 +84,7 @@ def test_a_no_in_the_browser_is_a_no(person: dict[str, str], idp: Provider) -> N
     assert not (Path(person["M3_HOME"]) / "login.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gateway")
 def test_an_operator_sees_the_run_and_the_audit_with_a_token_from_a_file(
     person: dict[str, str], idp: Provider, tmp_path: Path

@@ -141,6 +141,7 @@ def test_down_and_up_again_loses_nothing(system: System, settings: Settings) -> 
         assert gateway.run(run_id).requirement == "segment the liver in MRI"
 
 
+@pytest.mark.slow
 def test_other_data_roots_restart_what_has_to_know_them(system: System, settings: Settings, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "set").mkdir()

@@ -64,7 +64,9 @@ async def look_at(key: str, layout: str, protocol: Protocol, tmp_path: Path, mon
         assert yaml.safe_load(str(tried[0].arguments["text"])) == proposed[0]["rules"], "rules come back as they were"
 
 
-@pytest.mark.parametrize("key", ["covid19", "btcv", "iu-xray"])
+@pytest.mark.parametrize(
+    "key", ["covid19", *(pytest.param(key, marks=pytest.mark.slow) for key in ("btcv", "iu-xray"))]
+)
 async def test_nothing_leaves_and_the_work_is_done(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await look_at(key, "paper", OpenAI() if key == "btcv" else Anthropic(), tmp_path, monkeypatch)
 

@@ -36,7 +36,7 @@ class Running:
     spans: Receiver | None = None
     """What the services tell of their work."""
 
-    def ask(self, requirement: str = REQUEST, core: str = "playbook", train_seconds: float = 60) -> str:
+    def ask(self, requirement: str = REQUEST, core: str = "playbook", train_seconds: float = 30) -> str:
         budget = Budget(train_seconds=train_seconds)
         if core.startswith("scripted:"):
             return replay(self.system.settings, NewRun(requirement=requirement, core=core, budget=budget))

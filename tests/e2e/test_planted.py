@@ -17,7 +17,7 @@ from tests.e2e.planted.played import BUDGET, SECRET, Played, digest_of, play
 from tests.e2e.planted.sets import numbered
 
 pytestmark = pytest.mark.timeout(900)
-FEW = 4
+FEW = 1
 PRIVATE = "private tags"
 TYPED = {"succeeded", "cancelled", "failed_gate", "infeasible", "not_supported", "needs_answer"}
 

@@ -33,6 +33,7 @@ class Attack:
         return exec, (f"import os; print({FORGED!r}, flush=True); os._exit(0)",)
 
 
+@pytest.mark.slow
 def test_what_is_no_state_dict_is_refused_and_nothing_in_it_is_executed(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

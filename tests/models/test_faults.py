@@ -120,6 +120,7 @@ class Faulty(Endpoint):
         return replies
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_no_fault_of_an_endpoint_loses_a_run(
     bus: Bus,

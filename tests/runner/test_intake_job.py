@@ -256,6 +256,7 @@ async def test_rules_that_find_nothing_or_are_none_end_the_job_with_the_words_fo
     assert none.outcome == "ok" and none.metrics["cases"] == 0 and scene.table(none).coverage.problems
 
 
+@pytest.mark.slow
 async def test_a_script_s_list_replaces_the_patterns_and_cannot_leave_the_dataset(scene: Scene) -> None:
     (scene.settings.home / "secret.png").write_bytes((scene.data / "ill" / "Smith000_000.png").read_bytes())
 
@@ -311,6 +312,7 @@ async def test_cases_are_compared_as_the_plan_bounds_them_and_without_those_hand
     assert told is not None and told.cases == len(table.cases) < 20 and told.absent == 0
 
 
+@pytest.mark.slow
 async def test_a_search_is_made_once_for_the_same_files_and_words(scene: Scene) -> None:
     async def searches() -> dict[str, Ref]:
         head = await scene.bus.intake_head(scene.dataset_id)

@@ -169,6 +169,7 @@ pathlib.Path(out, 'predictions.json').write_text(json.dumps({'cases': cases}))
 """
 
 
+@pytest.mark.slow
 async def test_a_training_in_the_workspace_tells_what_changed_and_draws_its_worst_cases(
     settings: Settings, bus: Bus, store: Store, tmp_path: Path
 ) -> None:

@@ -14,6 +14,8 @@ from shared.contracts.data import DatasetFacts
 from shared.contracts.scoring import Control, Metric
 from shared.contracts.wrapping import Groups, Wrapping
 
+FEATURED = [name for name, (_, _, feature) in SETS.items() if feature]
+
 
 @pytest.mark.parametrize("planted", PLANTED)
 def test_what_was_planted_in_a_table_is_found_by_its_name(planted: str) -> None:
@@ -22,7 +24,7 @@ def test_what_was_planted_in_a_table_is_found_by_its_name(planted: str) -> None:
     assert audit(table("", seed=3)).passed
 
 
-@pytest.mark.parametrize("name", [name for name, (_, _, feature) in SETS.items() if feature])
+@pytest.mark.parametrize("name", [FEATURED[0], *(pytest.param(name, marks=pytest.mark.slow) for name in FEATURED[1:])])
 def test_what_was_planted_in_files_is_found_after_intake(name: str, tmp_path: Path) -> None:
     found = {}
     for planted in (True, False):

@@ -77,6 +77,7 @@ def test_a_model_call_its_cost_and_the_gpu_are_told_and_no_word_of_it(bus_settin
             assert word not in body
 
 
+@pytest.mark.slow
 def test_a_collector_may_want_tls_and_a_header(bus_settings: Settings, tmp_path: Path) -> None:
     pair = write_key_pair(tmp_path, "collector")
     with receiving(pair) as receiver:
@@ -111,6 +112,7 @@ def hanging() -> Iterator[tuple[str, list[socket.socket]]]:
         one.close()
 
 
+@pytest.mark.slow
 def test_a_collector_that_hangs_or_is_away_holds_nothing_up(bus_settings: Settings, tmp_path: Path) -> None:
     with hanging() as (endpoint, taken):
         # The SDK would wait for the answer, and at the end once more, for longer than we do.

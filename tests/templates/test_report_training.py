@@ -187,6 +187,7 @@ def test_killed_training_on_volumes_goes_on_and_ends(tmp_path, new_bench):
     assert damage(bench.workspace / "package") == []
 
 
+@pytest.mark.slow
 def test_smoke_by_command_line(tmp_path, new_bench):
     bench = new_bench(tmp_path, "report_generation")
     before = set(bench.workspace.iterdir())

@@ -36,6 +36,7 @@ PACKAGE = {
 }
 
 
+@pytest.mark.slow
 def test_segmentation_smoke_by_command_line(organs):
     """In an interpreter of its own, as are its predictions."""
     before = set(organs.workspace.iterdir())

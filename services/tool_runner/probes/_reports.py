@@ -31,17 +31,17 @@ def describe_labels(split: str, labels: Any, vocabulary: int, errors: list[str])
     }
 
 
-def image_faults(model: Any, image: Any, labels: Any) -> list[str]:
+def image_faults(model: Any, batch: Mapping[str, Any]) -> list[str]:
     """Does the answer change when each case is given another's images? The published module's did not."""
     import torch
 
-    others = image.roll(1, 0)
-    if torch.equal(image, others):
+    others = {**batch, "image": batch["image"].roll(1, 0)}
+    if torch.equal(batch["image"], others["image"]):
         return []
     model.eval()
     with torch.no_grad():
-        moved = (model(image=image, labels=labels)["logits"] - model(image=others, labels=labels)["logits"]).abs().max()
-    return [] if float(moved) > 0 else ["the logits do not change when the images do: the decoder does not see them"]
+        moved = (model(**batch)["logits"] - model(**others)["logits"]).abs().max()
+    return [] if float(moved) > 0 else ["the logits do not change when the images do: the model does not see them"]
 
 
 def schema_faults(found: Any, names: Sequence[str]) -> list[str]:

@@ -1,0 +1,63 @@
+"""What tells the training reports apart, and how alike each text of shared sentences is to a report."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from metrics import tokens
+from telling import END, PATIENTS, SENTENCES, TEXTS, Telling
+from words import Words, plain
+from words import learn as learn_words
+
+from shared.rouge import rouge_l
+
+COMPARED = 400
+"""Training reports, evenly drawn, that the texts are held against."""
+FIRM = 10.0
+"""Weight of the pull towards no influence of a fact, in reports."""
+
+
+def learn(rows: Sequence[Mapping[str, Any]], vocabulary: int, most: int) -> tuple[Words, Telling]:
+    """From the training rows: the tokenizer, and what tells them apart, with `most` words, of those that more than one
+    report in fifty has and not nearly all."""
+    return _learn(tuple((plain(str(row["target"])), str(row["patient"])) for row in rows), vocabulary, most)
+
+
+@lru_cache(maxsize=1)  # both splits are made with the same
+def _learn(rows: Sequence[tuple[str, str]], vocabulary: int, most: int) -> tuple[Words, Telling]:
+    reports = [report for report, _ in rows]
+    words = learn_words(reports, vocabulary)
+    counts = np.zeros(len(words))
+    for report in reports:
+        counts[np.unique(words.encode(report))] += 1
+    share = counts / max(1, len(rows))
+    even = (counts >= 2) & (share >= 0.02) & (share <= 0.95)
+    ranked = np.argsort(-(share * (1 - share)), kind="stable")
+    telling = [int(number) for number in ranked if even[number]][:most]
+
+    split, patients = [END.split(report) for report in reports], dict[str, set[str]]()
+    for (_, patient), said in zip(rows, split, strict=True):
+        for one in said:
+            patients.setdefault(one, set()).add(patient)
+    shared = sorted((one for one in patients if len(patients[one]) >= PATIENTS), key=lambda one: -len(patients[one]))
+    number_of = {one: number for number, one in enumerate(shared[:SENTENCES])}
+    left = Counter(tuple(number_of[one] for one in said if one in number_of) for said in split)
+    left.pop((), None)
+    texts = [said for said, _ in left.most_common(TEXTS)]
+    found = Telling(telling, list(number_of), texts, [])
+    return words, Telling(telling, found.sentences, texts, worth(found, reports, words) if texts else [])
+
+
+def worth(telling: Telling, reports: Sequence[str], words: Words) -> list[list[float]]:
+    """Ridge regression, on a training report's facts, of how alike each text is to it (ROUGE-L)."""
+    count = min(COMPARED, len(reports))
+    drawn = [reports[place * len(reports) // count] for place in range(count)]
+    made = [tuple(tokens(" ".join(telling.sentences[number] for number in said))) for said in telling.texts]
+    alike = np.array([[rouge_l(text, report) for text in made] for report in (tuple(tokens(one)) for one in drawn)])
+    facts = np.array([telling.facts(report, words) for report in drawn], "float64")
+    middle, level = facts.mean(0), alike.mean(0)
+    off = facts - middle
+    slopes = np.linalg.solve(off.T @ off + FIRM * np.eye(len(middle)), off.T @ (alike - level))
+    return np.column_stack([level - middle @ slopes, slopes.T]).round(4).tolist()
