@@ -15,6 +15,15 @@ from shared.store import Store
 RETRY_DELAYS = (0.05, 0.05, 0.1, 0.1)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file stays with one worker (`--dist loadgroup`); so does all of `make test` that looks at the running system,
+    whose start and main job take minutes."""
+    for item in items:
+        looks = "running" in getattr(item, "fixturenames", ()) and item.get_closest_marker("slow") is None
+        item.add_marker(pytest.mark.xdist_group("running" if looks else item.nodeid.partition("::")[0]))
+
+
 @pytest.fixture(scope="session")
 def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsHandle]:
     server = start_nats(tmp_path_factory.mktemp("nats"))

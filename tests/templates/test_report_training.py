@@ -8,6 +8,7 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
+import safetensors.torch
 from PIL import Image
 
 from shared.contracts.training import JobProgress
@@ -160,6 +161,27 @@ def test_probes_accept_what_the_template_makes(trained):
     facts = trained.probe("verify_package", "--package", "package", "--index", "train_index.jsonl")
     assert facts["ok"], facts["errors"]
     assert facts["cases"] == 16 and facts["different_reports"] >= 3 and facts["output_follows_image"]
+
+
+def test_sentences_alone_are_written_without_a_decoder(tmp_path, new_bench, predict):
+    bench = new_bench(tmp_path, "report_generation")
+    discs(bench, 48)
+    bench.write()
+    bench.configure(writer="sentences", epochs=20, width=8, hidden=32, train_seconds=None, **WITHOUT_AUGMENTATION)
+    facts = bench.probe("verify_batches", "--folder", ".")
+    assert facts["ok"], facts["errors"]
+    assert facts["forward"]["logits_shape"][0] == 4 and facts["forward"]["gradients"]
+    done = bench.train()
+    assert done.returncode == 0, done.stdout + done.stderr
+    weights = safetensors.torch.load_file(bench.workspace / "package" / "model.safetensors")
+    assert not any(name.startswith("decoder") for name in weights)
+    written = json.loads((bench.workspace / "val_reports.json").read_text())
+    assert {one["written"] for one in written} <= {*TEXTS} and bench.metrics()["metric"] > 0.5
+    picture = tmp_path / "case.png"
+    Image.fromarray(disc(np.random.default_rng(99), 1)).save(picture)
+    assert predict(bench.workspace / "package", tmp_path / "out", picture).returncode == 0
+    (said,) = json.loads((tmp_path / "out" / "predictions.json").read_text())["cases"]
+    assert said["report"] in TEXTS
 
 
 @pytest.mark.slow

@@ -1,9 +1,10 @@
 """Batches of the workspace's datasets: drawn, described, and those of training and validation compared."""
 
+import inspect
 import random
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def drawn(data: Any, number: int) -> dict[str, Any]:
         raise ValueError(f"an item must be a mapping with image and labels, found {keys}")
     if not isinstance(item["image"], torch.Tensor):
         raise ValueError(f"image must be a tensor, found {type(item['image']).__name__}")
-    return {"image": item["image"], "labels": torch.as_tensor(item["labels"])}
+    return {**item, "labels": torch.as_tensor(item["labels"])}
 
 
 def describe(
@@ -116,7 +117,25 @@ def describe(
         "std": number(flat.std()),
         "samples_read": len(items),
     }
-    return {"image": images[:BATCH], "labels": labels[:BATCH]}
+    return stacked(items[:BATCH])
+
+
+def stacked(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A batch of what the items have as tensors of one shape."""
+    import torch
+
+    def alike(values: list[Any]) -> bool:
+        return all(isinstance(value, torch.Tensor) and value.shape == values[0].shape for value in values)
+
+    columns = {key: [item.get(key) for item in items] for key in items[0]}
+    return {key: torch.stack(values).detach() for key, values in columns.items() if alike(values)}
+
+
+def taken(model: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a batch the model's `forward` has parameters for."""
+    known = inspect.signature(model.forward).parameters.values()
+    every = any(one.kind is one.VAR_KEYWORD for one in known)
+    return {key: value for key, value in batch.items() if every or key in {one.name for one in known}}
 
 
 def number(value: Any) -> float | None:

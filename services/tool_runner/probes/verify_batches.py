@@ -23,7 +23,7 @@ from typing import Any
 
 import _reports
 import _segmentation
-from _batches import BATCH, SPLITS, attempt, compare, drawn, look, number
+from _batches import BATCH, SPLITS, attempt, compare, drawn, look, number, stacked, taken
 
 from shared.training.imports import NotExportable, needed
 from shared.training.package import described
@@ -155,6 +155,7 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any], data: A
     facts["built"] = {name: described(found)[:TOLD] for name, found in objects.items()}
     facts["parameters"] = sum(weight.numel() for weight in model.parameters())
     model.train()
+    batch = taken(model, batch)
     answer = model(**batch)
     answer["loss"].backward()
     reached = any(weight.grad is not None and bool(weight.grad.abs().sum() > 0) for weight in model.parameters())
@@ -192,8 +193,7 @@ def fastest_step(wanted: Any, model: Any, data: Any) -> dict[str, float]:
     augment: Any = getattr(data, "augment", None)
 
     def batch() -> dict[str, Any]:
-        items = [drawn(data, number % len(data)) for number in range(size)]
-        return {key: torch.stack([item[key] for item in items]) for key in items[0]}
+        return taken(model, stacked([drawn(data, number % len(data)) for number in range(size)]))
 
     def prepare(found: Any) -> Any:
         of_batches = getattr(augment, "of_batches", False)
