@@ -193,7 +193,8 @@ def fastest_step(wanted: Any, model: Any, data: Any) -> dict[str, float]:
     augment: Any = getattr(data, "augment", None)
 
     def batch() -> dict[str, Any]:
-        return taken(model, stacked([drawn(data, number % len(data)) for number in range(size)]))
+        found: dict[str, Any] = taken(model, stacked([drawn(data, number % len(data)) for number in range(size)]))
+        return found
 
     def prepare(found: Any) -> Any:
         of_batches = getattr(augment, "of_batches", False)
