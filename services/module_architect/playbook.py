@@ -72,13 +72,19 @@ def diagnosis(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, A
         input_shape=(channels_of(measured), *shape),
     )
     keys: dict[str, JsonValue] = {
-        "preprocess.input_shape": list(shape),
-        "preprocess.channels": channels_of(measured),
         "training.metric": plan.metric,
         "model.width": 64 if gpu else 16,
         "augmentation.modality": augmented_as(measured, plan.modality),
     }
-    return Fit(keys, {"preprocess.input_shape": "auto", "preprocess.channels": "auto"}, module)
+    return Fit(keys | larger(shape, gpu), BACK, module)
+
+
+BACK: dict[str, JsonValue] = {"preprocess.input_shape": "auto"}
+
+
+def larger(shape: tuple[int, ...], gpu: bool) -> dict[str, JsonValue]:
+    """A GPU sees larger images than the template would take; on a CPU the template settles them, by the time."""
+    return {"preprocess.input_shape": list(shape)} if gpu else {}
 
 
 NNUNET_SECONDS = 7200
@@ -146,17 +152,12 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
     plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
     views = views_of(measured)
     shape = input_shape(measured, dimensions_of(brief), gpu)
-    if not gpu and dimensions_of(brief) == 2:
-        shape = tuple(min(128, edge) for edge in shape)
     metric = plan.metric if plan.metric in LEARNED_BY else LEARNED_BY[0]
     width, hidden, layers, heads, batch = (32, 512, 4, 8, 16) if gpu else (16, 128, 2, 4, 8)
     if gpu and dimensions_of(brief) == 3:
         batch = max(2, 8 // views)
     keys: dict[str, JsonValue] = {
-        "preprocess.input_shape": list(shape),
-        "preprocess.channels": channels_of(measured),
         "augmentation.modality": augmented_as(measured, plan.modality),
-        "preprocess.views": views,
         "training.metric": metric,
         "model.width": width,
         "model.hidden": hidden,
@@ -170,9 +171,7 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
         notes=f"weights are chosen by {metric}"
         + ("" if metric == plan.metric else f", which stands in for {plan.metric}"),
     )
-    return Fit(
-        keys, {"preprocess.input_shape": "auto", "preprocess.channels": "auto", "preprocess.views": "auto"}, module
-    )
+    return Fit(keys | larger(shape, gpu), BACK, module)
 
 
 TEMPLATES: dict[TaskKind, tuple[str, str, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]]] = {
@@ -265,7 +264,7 @@ def patch_shape(measured: Mapping[str, Any], dimensions: int, voxels: int) -> tu
 def input_shape(measured: Mapping[str, Any], dimensions: int, gpu: bool) -> tuple[int, ...]:
     """(D, H, W) or (H, W): near the images' own size, no larger than the machine can train on in minutes."""
     edges = common_size(measured) or [96] * dimensions
-    largest = {(2, True): 384, (2, False): 160, (3, True): 160, (3, False): 64}[(dimensions, gpu)]
+    largest = {(2, True): 384, (2, False): 128, (3, True): 160, (3, False): 64}[(dimensions, gpu)]
     side = max(32, min(largest, max(edges[-2:]) // 16 * 16 or 32))
     if dimensions == 2:
         return (side, side)
