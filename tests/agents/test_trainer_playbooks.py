@@ -177,7 +177,7 @@ def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> No
     texts = {"config.yaml": CONFIG, "environment.json": '{"gpus": []}'}
     calls = script.send(seen(copied, read(**texts)))
     config = settings(CONFIG, calls)
-    assert config["preprocess"]["input_shape"] == [24, 64, 64] and config["preprocess"]["channels"] == 3
+    assert config["preprocess"]["input_shape"] == config["preprocess"]["channels"] == "auto", "settled by the time"
     assert calls[-1].arguments["input_shape"] == [3, 24, 64, 64]
     assert config["training"]["metric"] == "balanced_accuracy"
     assert calls[-1].name == "submit_module"
@@ -190,7 +190,7 @@ def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> No
 @pytest.mark.parametrize(
     ("size", "dimensions", "gpu", "shape"),
     [
-        ([512, 512], 2, False, (160, 160)),
+        ([512, 512], 2, False, (128, 128)),
         ([512, 512, 200], 3, False, (24, 64, 64)),
         ([512, 512, 200], 3, True, (96, 160, 160)),
         ([48, 48, 40], 3, False, (24, 48, 48)),
