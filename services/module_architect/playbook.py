@@ -66,7 +66,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
 def diagnosis(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]) -> Fit:
     assert brief.planned is not None
     plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
-    shape = input_shape(measured, dimensions_of(brief), gpu)
+    shape = input_shape(measured, dimensions_of(brief))
     module = AssembledModule(
         template=plan.task,
         input_shape=(channels_of(measured), *shape),
@@ -79,11 +79,12 @@ def diagnosis(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, A
     return Fit(keys | larger(shape, gpu), BACK, module)
 
 
-BACK: dict[str, JsonValue] = {"preprocess.input_shape": "auto"}
+BACK: dict[str, JsonValue] = {"preprocess.input_shape": "auto", "augmentation.modality": "auto"}
 
 
 def larger(shape: tuple[int, ...], gpu: bool) -> dict[str, JsonValue]:
-    """A GPU sees larger images than the template would take; on a CPU the template settles them, by the time."""
+    """A GPU sees larger images than the template would take. On a CPU the template settles their size, by the time, and
+    the module's `input_shape` is an estimate until the probe has seen a batch."""
     return {"preprocess.input_shape": list(shape)} if gpu else {}
 
 
@@ -151,7 +152,7 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
     assert brief.planned is not None
     plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
     views = views_of(measured)
-    shape = input_shape(measured, dimensions_of(brief), gpu)
+    shape = input_shape(measured, dimensions_of(brief))
     metric = plan.metric if plan.metric in LEARNED_BY else LEARNED_BY[0]
     width, hidden, layers, heads, batch = (32, 512, 4, 8, 16) if gpu else (16, 128, 2, 4, 8)
     if gpu and dimensions_of(brief) == 3:
@@ -261,12 +262,11 @@ def patch_shape(measured: Mapping[str, Any], dimensions: int, voxels: int) -> tu
     return tuple(max(8, edge // 8 * 8) if edge > 1 else 1 for edge in edges)
 
 
-def input_shape(measured: Mapping[str, Any], dimensions: int, gpu: bool) -> tuple[int, ...]:
-    """(D, H, W) or (H, W): near the images' own size, no larger than the machine can train on in minutes."""
+def input_shape(measured: Mapping[str, Any], dimensions: int) -> tuple[int, ...]:
+    """(D, H, W) or (H, W): near the images' own size, no larger than a GPU can train on in minutes."""
     edges = common_size(measured) or [96] * dimensions
-    largest = {(2, True): 384, (2, False): 128, (3, True): 160, (3, False): 64}[(dimensions, gpu)]
+    largest = 384 if dimensions == 2 else 160
     side = max(32, min(largest, max(edges[-2:]) // 16 * 16 or 32))
     if dimensions == 2:
         return (side, side)
-    depth = min(edges)
-    return (max(16, min(96 if gpu else 24, depth // 8 * 8)), side, side)
+    return (max(16, min(96, min(edges) // 8 * 8)), side, side)

@@ -180,7 +180,7 @@ def resolve(config: Any, rows: Sequence[Row], sided: bool, slices: bool) -> Any:
     if how.views == "auto":
         how = how.model_copy(update={"views": usual_views(config, rows, how)})
     if config.preprocess.input_shape == "auto":
-        most = affordable(config, how.views * how.channels * len(rows))
+        most = affordable(config, how.views * len(rows))
         how = how.model_copy(update={"input_shape": within(how.input_shape, most)})
     update = {"preprocess": how, "augmentation": augment.settle(config.augmentation, how, sided)}
     return config.model_copy(update=update)

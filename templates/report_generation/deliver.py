@@ -41,7 +41,7 @@ def deliver(
     """`answers` are validation reports, `run` has epochs, seconds and device; `more` stands in metrics.json, too."""
     data, judged = sets["train"], sets["val"]
     if config.text.writer == "sentences":
-        network.decoder = None  # a package is built without it
+        network.decoder = network.hint = None  # a package is built without them
     references = [plain(row["target"]) for row in judged.rows]
     owed = image_dependence(references, answers, [str(row["patient"]) for row in judged.rows])
     unused = (UNUSED,) if (owed["image_dependence_p"] or 0.0) > DEPENDS else ()

@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 from metrics import tokens
-from telling import END, PATIENTS, SENTENCES, TEXTS, Telling
+from telling import END, Telling
 from words import Words, plain
 from words import learn as learn_words
 
 from shared.rouge import rouge_l
 
+PATIENTS = 3
+"""That have a sentence before a package may hold it: what fewer have could be told to be theirs."""
+SENTENCES, TEXTS = 512, 300
+"""At most, the most frequent first."""
 COMPARED = 400
 """Training reports, evenly drawn, that the texts are held against."""
 FIRM = 10.0

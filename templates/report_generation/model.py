@@ -25,7 +25,7 @@ class ReportModel(nn.Module):
         """`wanted` and `loss` are the sections of the configuration, `shape` is (C, D, H, W) or (C, H, W) of a view.
         Without a `vocabulary` there is no decoder."""
         super().__init__()
-        self.loss = ReportLoss(loss.words)
+        self.loss = ReportLoss(loss.words, written=vocabulary > 0)
         self.word_dropout = loss.word_dropout
         self.inputs, *shape = shape
         self.encoder = make_encoder(wanted, shape, self.inputs, wanted.tokens)
@@ -39,15 +39,18 @@ class ReportModel(nn.Module):
             nn.GELU(),
             nn.Linear(2 * wanted.hidden, facts),
         )
-        self.hint = nn.Sequential(nn.Linear(facts, wanted.hidden), nn.LayerNorm(wanted.hidden))
-        self.decoder = make_decoder(wanted, vocabulary) if vocabulary else None
+        self.hint = self.decoder = None
+        if vocabulary:
+            self.hint = nn.Sequential(nn.Linear(facts, wanted.hidden), nn.LayerNorm(wanted.hidden))
+            self.decoder = make_decoder(wanted, vocabulary)
 
     def forward(
         self, image: torch.Tensor, labels: torch.Tensor, facts: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
-        memory, mask, found = self.look(image)
+        tokens, mask, found = self.look(image)
         if self.decoder is None:
             return {"loss": self.loss(None, labels, found, facts), "logits": found}
+        memory, mask = self.memory(tokens, mask, found)
         before = torch.full_like(labels, BEGIN)
         before[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, PAD)
         if self.training and self.word_dropout:
@@ -60,8 +63,7 @@ class ReportModel(nn.Module):
         return {"loss": self.loss(answer.logits, labels, found, facts), "logits": answer.logits}
 
     def look(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Visual tokens (B, 1 + views * places, hidden), the first of which is what the facts add up to; their mask;
-        logits of the facts (B, F)."""
+        """Visual tokens (B, views * places, hidden); which of them are there; logits of the facts (B, F)."""
         image = image.unflatten(1, (-1, self.inputs))
         cases, views = image.shape[:2]
         there = image.flatten(2).abs().amax(2) > 0
@@ -79,8 +81,15 @@ class ReportModel(nn.Module):
         apart = mask[..., None]
         mean = (tokens * apart).sum(1) / apart.sum(1)
         found = self.fact_of(torch.cat([mean, tokens.masked_fill(~apart, -1e4).amax(1)], 1))
+        return tokens, mask, found
+
+    def memory(
+        self, tokens: torch.Tensor, mask: torch.Tensor, found: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the decoder looks at, (B, 1 + views * places, hidden), and its mask: what the facts add up to, then the
+        visual tokens."""
         memory = torch.cat([self.hint(found.sigmoid())[:, None], tokens], 1)
-        return memory, F.pad(mask, (1, 0), value=True).long(), found
+        return memory, F.pad(mask, (1, 0), value=True).long()
 
     @torch.inference_mode()
     def likely(self, image: torch.Tensor) -> list[list[float]]:
@@ -91,7 +100,7 @@ class ReportModel(nn.Module):
     def write(self, image: torch.Tensor, length: int) -> list[list[int]]:
         """Token numbers of one report a case, 1 to `length`, greedy: with more beams the likeliest text wins, which is
         the one that suits most cases, and that kept less close to the images wherever it was compared."""
-        memory, mask, _ = self.look(image)
+        memory, mask = self.memory(*self.look(image))
         begin = torch.full((len(image), 1), BEGIN, device=image.device)
         found = self.decoder.generate(
             input_ids=begin,
@@ -107,21 +116,26 @@ class ReportModel(nn.Module):
 
 
 class ReportLoss(nn.Module):
-    """Cross-entropy of the next word, plus `words` times that of which telling words and sentences a report has."""
+    """Cross-entropy of the next word, plus `words` times that of which telling words and sentences a report has; the
+    second alone where nothing is `written`."""
 
-    def __init__(self, words: float) -> None:
+    def __init__(self, words: float, written: bool = True) -> None:
         super().__init__()
-        self.words = words
+        self.words, self.written = words, written
 
     def extra_repr(self) -> str:
-        return f"next word + {self.words:g} x telling words and sentences"
+        return (
+            f"next word + {self.words:g} x telling words and sentences"
+            if self.written
+            else "telling words and sentences"
+        )
 
     def forward(
         self, logits: torch.Tensor | None, labels: torch.Tensor, found: torch.Tensor, facts: torch.Tensor | None
     ) -> torch.Tensor:
-        """`logits` of words, None without a decoder; `found` (B, F) logits, `facts` 0 and 1, or None where they are not
-        known."""
-        if logits is None:
+        """`logits` (B, L, vocabulary) of words, None where nothing is written; `found` (B, F) logits of facts, `facts`
+        0 and 1, or None where they are not known."""
+        if not self.written:
             return F.binary_cross_entropy_with_logits(found.float(), facts)
         loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
         if not self.words or facts is None or not facts.shape[1]:

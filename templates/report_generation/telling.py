@@ -12,10 +12,6 @@ from typing import Any
 import numpy as np
 from words import Words, plain
 
-PATIENTS = 3
-"""That have a sentence before a package may hold it: what fewer have could be told to be theirs."""
-SENTENCES, TEXTS = 512, 300
-"""At most, the most frequent first."""
 END = re.compile(r"(?<=[^\d\s][.!?])\s+(?=[^a-z])|(?<=[。！？])\s*(?=\S)")
 
 

@@ -55,9 +55,9 @@ def assembled(given: Brief, machine: dict[str, Any]) -> tuple[dict[str, Any], Ca
 @pytest.mark.parametrize(
     ("measured", "dimensions", "machine", "shape", "views", "channels"),
     [
-        (FILMS, 2, CPU, [128, 128], 2, 3),
+        (FILMS, 2, CPU, [384, 384], 2, 3),
         (FILMS, 2, GPU, [384, 384], 2, 3),
-        (SCAN, 3, CPU, [24, 64, 64], 1, 1),
+        (SCAN, 3, CPU, [96, 160, 160], 1, 1),
         (SEQUENCES, 3, GPU, [96, 160, 160], 4, 2),
     ],
 )
@@ -81,7 +81,9 @@ def test_a_figure_that_no_training_computes_has_one_that_stands_in(asked: str, l
     assert (asked in submission.arguments["notes"]) == (asked != learned or asked == "bleu_4")
     # What the probe does not accept goes back to the template's own choice.
     back, _ = script.send(Observation(run_id="r1", role="module_architect", number=2, notes=("no batch",)))
-    assert back.arguments == {"path": "config.yaml", "set": {"preprocess.input_shape": "auto"}}
+    assert back.arguments == {
+        "path": "config.yaml", "set": {"preprocess.input_shape": "auto", "augmentation.modality": "auto"}
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -178,28 +178,31 @@ def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> No
     calls = script.send(seen(copied, read(**texts)))
     config = settings(CONFIG, calls)
     assert config["preprocess"]["input_shape"] == config["preprocess"]["channels"] == "auto", "settled by the time"
-    assert calls[-1].arguments["input_shape"] == [3, 24, 64, 64]
+    assert calls[-1].arguments["input_shape"] == [3, 24, 96, 96]
     assert config["training"]["metric"] == "balanced_accuracy"
     assert calls[-1].name == "submit_module"
     again = script.send(seen(notes=("batches of train have shape ...",)))
-    assert settings(CONFIG, again)["preprocess"]["input_shape"] == "auto"
+    assert (
+        settings(CONFIG, again)["augmentation"]["modality"]
+        == settings(CONFIG, again)["preprocess"]["input_shape"]
+        == "auto"
+    )
     with pytest.raises(UserError, match="still wrong"):
         script.send(seen(notes=("still wrong",)))
 
 
 @pytest.mark.parametrize(
-    ("size", "dimensions", "gpu", "shape"),
+    ("size", "dimensions", "shape"),
     [
-        ([512, 512], 2, False, (128, 128)),
-        ([512, 512, 200], 3, False, (24, 64, 64)),
-        ([512, 512, 200], 3, True, (96, 160, 160)),
-        ([48, 48, 40], 3, False, (24, 48, 48)),
-        ([64, 64, 12], 3, False, (16, 64, 64)),
-        ([], 3, False, (24, 64, 64)),
+        ([512, 512], 2, (384, 384)),
+        ([512, 512, 200], 3, (96, 160, 160)),
+        ([48, 48, 40], 3, (40, 48, 48)),
+        ([64, 64, 12], 3, (16, 64, 64)),
+        ([], 3, (96, 96, 96)),
     ],
 )
-def test_input_shapes(size: list[int], dimensions: int, gpu: bool, shape: tuple[int, ...]) -> None:
-    assert input_shape({"shape": {"median": size}}, dimensions, gpu) == shape
+def test_input_shapes(size: list[int], dimensions: int, shape: tuple[int, ...]) -> None:
+    assert input_shape({"shape": {"median": size}}, dimensions) == shape
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,16 @@ of no form: 7
     assert alternatives(timed(1000), config, "[:") == alternatives(timed(1000), config, "- a") == {}
 
 
+@pytest.mark.parametrize("template", ["diagnosis", "report_generation"])
+def test_images_whose_size_follows_from_the_time_are_tried_finer(template: str) -> None:
+    config, offered = ((TEMPLATES / template / name).read_text() for name in ("config.yaml", "search.yaml"))
+    assert alternatives(timed(1000), parsed(config), offered)["finer"] == {"preprocess.passes": 4}
+    settled = parsed(config.replace("input_shape: auto", "input_shape: [24, 64, 64]"))
+    assert {"larger-input"} <= {*alternatives(timed(1000), settled, offered)} and "finer" not in alternatives(
+        timed(1000), settled, offered
+    )
+
+
 @pytest.mark.parametrize(("template", "name"), SEARCHED, ids=lambda one: one)
 def test_what_a_template_offers_is_a_configuration_of_it(template: str, name: str, tmp_path: Path) -> None:
     config = (TEMPLATES / template / name).read_text()

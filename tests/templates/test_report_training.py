@@ -174,7 +174,8 @@ def test_sentences_alone_are_written_without_a_decoder(tmp_path, new_bench, pred
     done = bench.train()
     assert done.returncode == 0, done.stdout + done.stderr
     weights = safetensors.torch.load_file(bench.workspace / "package" / "model.safetensors")
-    assert not any(name.startswith("decoder") for name in weights)
+    assert not any(name.startswith(("decoder", "hint")) for name in weights)
+    assert "next word" not in (bench.workspace / "package" / "MODEL_CARD.md").read_text(), "no word was learned"
     written = json.loads((bench.workspace / "val_reports.json").read_text())
     assert {one["written"] for one in written} <= {*TEXTS} and bench.metrics()["metric"] > 0.5
     picture = tmp_path / "case.png"

@@ -3,6 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ REPORTS = (
 @pytest.fixture(scope="module")
 def template():
     """The template's modules by name."""
-    return vars(modules("report_generation", "config", "images", "learning", "metrics", "telling", "words"))
+    return vars(modules("report_generation", "config", "data", "images", "learning", "metrics", "telling", "words"))
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +166,48 @@ def test_a_report_is_made_of_sentences_that_patients_share_and_suits_what_is_lik
     # Without any evidence, what most reports are like; with evidence, what it speaks for.
     assert telling.report(share) == "The lungs are clear. No effusion. Thank you."
     ill = telling.facts("The left lung is collapsed. Large effusion. Thank you.", words)
+    # Ill in 48 % and in 62 % of what may be: the text of the likelier half is expected to be more alike.
+    assert telling.report(0.7 * share + 0.3 * ill) == "The lungs are clear. No effusion. Thank you."
     assert telling.report(0.5 * share + 0.5 * ill) == "The left lung is collapsed. Large effusion. Thank you."
+
+
+@pytest.mark.parametrize(
+    ("seconds", "whole", "writer"),
+    [(30, None, "sentences"), (None, None, "either"), (400, None, "either"), (30, 400, "either")],
+)
+def test_a_cpu_with_little_time_a_case_trains_no_decoder(template, seconds, whole, writer):
+    data = template["data"]
+    _, telling, _ = _said(template, 40)
+    wanted = SimpleNamespace(train_seconds=seconds, whole_seconds=whole)
+    # More seconds a case than SECONDS_A_CASE, whatever the number of threads, or fewer on one of sixteen cores.
+    assert data.choose_writer(wanted, telling, 40 if writer == "either" else 4000) == writer
+    nothing = _said(template, 2)[1]
+    assert data.choose_writer(wanted, nothing, 4000) == "either"
+
+
+@pytest.mark.parametrize(
+    ("shape", "most", "found"),
+    [
+        ((32, 64, 64), float("inf"), (32, 64, 64)),
+        ((32, 64, 64), 30_000, (16, 40, 40)),
+        ((8, 64, 64), 1, (8, 16, 16)),
+        ((128, 96), 4_000, (72, 56)),
+    ],
+)
+def test_images_are_made_smaller_on_all_axes_alike(template, shape, most, found):
+    assert template["images"].within(shape, most) == found
+
+
+def test_the_size_of_images_follows_from_time_and_number(template):
+    def most(images, **given):
+        training = SimpleNamespace(**{"train_seconds": 100, "whole_seconds": None} | given)
+        return template["images"].affordable(SimpleNamespace(training=training, preprocess=how), images)
+
+    how = SimpleNamespace(passes=12)
+    assert most(100) == 2 * most(200) == most(100, train_seconds=50) * 2 == most(200, whole_seconds=200)
+    assert most(100, train_seconds=None) == float("inf")
+    how.passes = 0
+    assert most(100) == float("inf")
 
 
 def test_without_shared_sentences_the_decoder_writes(template):

@@ -166,7 +166,7 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any], data: A
         expected = [expected[0], expected[1] + 1, *batch["image"].shape[2:]]
     elif reports:
         expected = [*batch["labels"].shape, facts["vocabulary"]]
-        if shape == [expected[0], *telling]:
+        if telling and shape == [expected[0], *telling]:
             expected = shape  # a model that says what a report tells, and writes no words
     if shape != expected:
         facts["errors"].append(f"the model gives logits of shape {shape}; expected {expected}")
