@@ -44,8 +44,8 @@ class Loss(Section):
     """Cross-entropy of the next word, and of which telling words and sentences come (model.py)."""
 
     words: float = 5.0
-    """Weight of the second; 0 switches it off. Where no decoder is trained, it is the whole loss. The mean over many words
-    that are mostly absent is small: with less weight the encoder learned much later than the decoder."""
+    """Weight of the second; 0 switches it off. Where no decoder is trained, it is the whole loss. The mean over many
+    words that are mostly absent is small: with less weight the encoder learned much later than the decoder."""
     word_dropout: float = 0.15
     """Part of the earlier words that the decoder does not see in training, so that it has to look."""
 

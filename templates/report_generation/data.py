@@ -63,7 +63,7 @@ def resolve(config: Any) -> Any:
 
 
 def choose_writer(wanted: Any, telling: Telling, cases: int) -> str:
-    """Sentences where there are any and a CPU has little time a case, else either. `wanted` is the section `training`."""
+    """Sentences where there are any and a CPU has little time a case, else either. `wanted`: the section `training`."""
     seconds = wanted.whole_seconds or wanted.train_seconds
     roomy = seconds is None or torch.cuda.is_available()
     little = not roomy and seconds * torch.get_num_threads() < SECONDS_A_CASE * cases
