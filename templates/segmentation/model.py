@@ -88,7 +88,7 @@ def make_network(wanted: Any, patch: Any, channels: int, classes: int) -> nn.Mod
         needed = [2**count for count in halved]
         raise ValueError(f"{wanted.network} halves the axes: preprocess.patch_size must be multiples of {needed}")
     # Late: the import takes seconds, and the configuration is checked before.
-    from monai.networks import nets
+    from monai_parts import nets
 
     shared: dict[str, Any] = {
         "spatial_dims": len(patch),

@@ -134,8 +134,7 @@ def cut(
 def augmentation(config: Any, names: Sequence[str]) -> Any:
     """MONAI transforms of {"image", "labels"}, both channel first, that leave the anatomy true: mirroring where it
     does, small turns in the plane of a slice, brightness, noise."""
-    from monai import transforms
-    from monai.data import set_track_meta
+    from monai_parts import set_track_meta, transforms
 
     set_track_meta(False)
     wanted, flat = config.augmentation, config.preprocess.dimensions == 2

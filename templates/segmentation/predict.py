@@ -60,7 +60,7 @@ def probabilities(network: Any, image: Any, config: Any, device: str) -> Any:
     overlapping windows with Gaussian weights, averaged over mirrored ones where `prediction.flips` names axes."""
     import torch
     from data import margins, pad, patch_edges
-    from monai.inferers import sliding_window_inference
+    from monai_parts import sliding_window_inference
 
     how, wanted = config.preprocess, config.prediction
     flat = how.dimensions == 2
