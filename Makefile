@@ -13,10 +13,10 @@ demo: setup ## Set up, start the whole system, and build a model from one senten
 	@$(PY) deploy/demo.py
 
 test: setup lint ## Set up, lint, type-check and run the tests, but for the slow campaigns
-	@$(PY) -m pytest -n auto --maxprocesses 4 --dist loadgroup -m "not slow"
+	@$(PY) -m pytest -n auto --maxprocesses 4 -m "not slow"
 
 test-slow: setup ## Run the slow campaigns: whole jobs of every task, hostile packages, many trainings
-	@$(PY) -m pytest -n auto --maxprocesses 4 --dist loadgroup -m slow
+	@$(PY) -m pytest -n auto --maxprocesses 4 -m slow
 
 test-all: test test-slow ## Both
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from shared.bus import Bus
 from shared.embedded.nats import NatsHandle, start_nats
@@ -15,13 +16,19 @@ from shared.store import Store
 RETRY_DELAYS = (0.05, 0.05, 0.1, 0.1)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file stays with one worker (`--dist loadgroup`); so does all of `make test` that looks at the running system,
-    whose start and main job take minutes."""
-    for item in items:
-        looks = "running" in getattr(item, "fixturenames", ()) and item.get_closest_marker("slow") is None
-        item.add_marker(pytest.mark.xdist_group("running" if looks else item.nodeid.partition("::")[0]))
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+    """A file stays with one worker, so that its set-up is done once; in `make test` so does all of the running
+    system, whose start and main job take minutes."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "e2e" if file.startswith("tests/e2e/") and self.config.option.markexpr == "not slow" else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    config.option.loadscopereorder = False  # by the number of tests, the few that take minutes would come last
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -119,7 +119,8 @@ async def test_what_the_model_knows_by_surrogates_is_real_in_calls_and_transcrip
         endpoint.answer = ask  # type: ignore[method-assign]
         async with serving_runner(bus, runner):
             assert await run_agent(desk, core) is not None
-    assert [made.arguments.get("paths") for made in runner.calls][:2] == [["."], [f"/data/{NAME}"]]
+    ours = [made.arguments.get("paths") for made in runner.calls if made.run_id == desk.brief.run_id]
+    assert ours[:2] == [["."], [f"/data/{NAME}"]]
     turns = [entry for entry in desk.entries if isinstance(entry, Turn)]
     assert turns[1].calls[0].arguments == {"paths": [f"/data/{NAME}"]} and turns[1].hidden == ("Quackenbush_1957",)
     assert not any("Quackenbush" in json.dumps(body) for body in endpoint.bodies)

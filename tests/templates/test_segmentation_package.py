@@ -36,7 +36,7 @@ FACTS = PackageFacts(
 def test_exported_files_import_one_another_and_what_is_installed(template):
     found = needed(TEMPLATES / template / "predict.py")
     texts = {name: as_exported(path.read_text()) for name, path in found.files.items()}
-    files = {"predict.py", "data.py", "model.py"} if template == "segmentation" else {"predict.py"}
+    files = {"predict.py", "data.py", "model.py", "monai_parts.py"} if template == "segmentation" else {"predict.py"}
     assert {name for name in texts if "/" not in name} == {*files, "package_cli.py", "segmenting.py"}
     assert {"torch", "safetensors", "nnunetv2" if template == "nnunet" else "monai"} <= found.distributions
     for name, text in texts.items():
@@ -49,7 +49,10 @@ def test_exported_files_import_one_another_and_what_is_installed(template):
                 known = {"torch", "monai", "safetensors", "nnunetv2", "numpy", "nibabel", "pydicom", "SimpleITK", "PIL"}
                 known |= {"tifffile", "h5py", "scipy", "skimage"}
                 assert (
-                    top in known | {"data", "model", "imaging", "package_cli", "segmenting"} | sys.stdlib_module_names
+                    top
+                    in known
+                    | {"data", "model", "monai_parts", "imaging", "package_cli", "segmenting"}
+                    | sys.stdlib_module_names
                 ), (
                     name,
                     module,

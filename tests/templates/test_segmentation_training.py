@@ -29,6 +29,7 @@ PACKAGE = {
     "imaging",
     "data.py",
     "model.py",
+    "monai_parts.py",
     "metadata.json",
     "environment.txt",
     "MODEL_CARD.md",
