@@ -181,8 +181,8 @@ class MaskRule(Contract):
     missing: Literal["leave_out", "empty"] = "leave_out"
     """What a case without a mask is: left out, or healthy with nothing marked."""
     marked: Source | None = None
-    """Yes or no (1 or 0): whether there is something to mark. Of cases without a mask one with no is healthy, whatever
-    `missing` says, and one with yes lacks its mask and is left out."""
+    """Yes or no (1 or 0), or how many: whether there is something to mark. Of cases without a mask one with no is
+    healthy, whatever `missing` says, and one with yes lacks its mask and is left out."""
 
 
 class TextRule(Contract):

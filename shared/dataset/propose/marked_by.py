@@ -1,4 +1,4 @@
-"""The column of yes and no that tells which images without a mask have nothing to mark, and which lack theirs."""
+"""The column of yes and no, or of counts, that tells images with nothing to mark from those that lack their mask."""
 
 import re
 from collections.abc import Collection
@@ -9,7 +9,7 @@ from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import cell_of, look_at
 from shared.dataset.survey.family import MASK_WORD
 from shared.dataset.survey.survey import Survey
-from shared.dataset.tables.cells import mark
+from shared.dataset.tables.cells import present
 from shared.vocabulary.reading import plain, read
 
 _SURE, _MOST = 0.9, 0.5
@@ -29,9 +29,10 @@ def with_marked(draft: Draft, survey: Survey, hits: Collection[str]) -> Draft:
         return draft
     for table in survey.tables:
         for column in table.columns if table.key is not None else ():
-            if {mark(value) for value in column.values} != {"0", "1"} or not _says_finding(column.name, column.about):
+            told = {present(value) for value in column.values} == {"0", "1"}
+            if not told or not _says_finding(column.name, column.about):
                 continue
-            said = [mark(value or "") for value in look.of(cell_of(survey, table, column.name))]
+            said = [present(value or "") for value in look.of(cell_of(survey, table, column.name))]
             held = [one for one, has in zip(said, there, strict=True) if has]
             bare = [one for one, has in zip(said, there, strict=True) if not has]
             if held.count("1") < _SURE * len(held) or bare.count("0") < _MOST * len(bare):

@@ -15,6 +15,7 @@ from shared.dataset.propose.unions import merged
 from shared.dataset.survey.family import MASK_WORD, Family
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import Alignment, Piece, align, braces, measured, piece_of
+from shared.dataset.tables.forms import same
 
 _RATER = re.compile(r"(?:experts?|raters?|readers?|annotators?|annot|observers?|obs|doctors?|radiologists?|manual"
                     r"|grader|r|a|seg|v|version)?[-_ ]?(?:\d{1,2}|[a-d])?"
@@ -73,15 +74,24 @@ def _of_sides(families: Sequence[Family], draft: Draft, looker: Looker) -> list[
 
 
 def _of_family(family: Family, draft: Draft, looker: Looker) -> list[Source]:
-    """A family of masks; where its pattern takes images, too, its kinds of names, as files of the same masks."""
+    """A family of masks; where its pattern takes images, too, or meets none, its kinds of names, as files of the same
+    masks."""
     whole = piece_of(family, images=False)
     names = compile(whole.pattern)
     wide = any(names.match(file) is not None for image in draft.pieces for file in image.sample[:50])
     if not wide or not family.variants:
-        return _sources(whole, draft, looker)
-    kinds = [replace(whole, pattern=one.pattern, files=tuple(family.listing.files[at] for at in one.at))
-             for one in family.variants]  # fmt: skip
-    found = [source for piece in kinds for source in _sources(piece, draft, looker)]
+        if found := _sources(whole, draft, looker):
+            return found
+        kinds = whole.lettered()
+        apart = [source for piece in kinds for source in _sources(piece, draft, looker)]
+        if sum(len(one.hits) for one in apart) > len(frozenset().union(*[one.hits for one in apart])):
+            return apart  # an image has several of them: structures, each with a name of its own
+        called = own_name(whole.pattern, draft.channels[0].pieces[0].pattern)
+        found = [replace(one, structure=called if one.structure else None) for one in apart]
+    else:
+        kinds = [replace(whole, pattern=one.pattern, files=tuple(family.listing.files[at] for at in one.at))
+                 for one in family.variants]  # fmt: skip
+        found = [source for piece in kinds for source in _sources(piece, draft, looker)]
     if len(found) < 2 or any(one.structure != found[0].structure or one.colours for one in found):
         return found
     hits = frozenset.union(*[one.hits for one in found])
@@ -230,10 +240,10 @@ def _source(
     names |= {name: "structure" if name == extra else f"mask_{name}" for name in piece.fields if name not in names}
     marked = piece.renamed(names)
     keys = list(dict.fromkeys(fit.names.values()))
-    there = {tuple(row[key].lower() for key in keys) for row in marked.rows}
+    there = {tuple(same(row[key]) for key in keys) for row in marked.rows}
     hits = frozenset(
         file for file, row in zip(image.sample, image.rows, strict=True)
-        if tuple(row[key].lower() for key in keys) in there
+        if tuple(same(row[key]) for key in keys) in there
     )  # fmt: skip
     if structure is None and len(values) == 1 and not colours:
         structure = own_name(piece.pattern, image.pattern)

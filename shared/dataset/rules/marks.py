@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,8 @@ from shared.dataset.rules.gather import compiled, fields_of, joined
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.rules.sources import Sources
 from shared.dataset.shapes.annotations import Mark
-from shared.dataset.tables.cells import mark, nearest
+from shared.dataset.tables.cells import nearest, present
+from shared.dataset.tables.forms import same
 from shared.dataset.tables.keys import Named, match
 from shared.imaging.order import natural_key
 
@@ -106,7 +107,7 @@ def file_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
 def without(rule: MaskRule, key: str, data: Data) -> Drafts:
     """What a case without a mask is."""
     told = data.sources.of(rule.marked)[data.places[key]] if rule.marked else ()
-    said = set(map(mark, told))
+    said = set(map(present, told))
     if said == {"1"}:
         data.account.leave(LACKS_MASK, key)
         return None
@@ -154,12 +155,14 @@ def by_fields(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
                 f"that is the same in both one name, such as {{case}}{nearest('case', there)}; or, where a column "
                 "tells which mask is whose, give `table` and `column`"
             )
+        called = [_keys(case, shared) for case in data.found]
+        alike = _alike(groups, {key for keys in called for key in keys})
         used: set[tuple[str, ...]] = set()
-        for index, case in enumerate(data.found):
-            keys = _keys(case, shared)
+        for index, keys in enumerate(called):
+            keys = [alike.get(key, key) for key in keys]
             used.update(keys)
-            some = [sorted(groups.get(key, ()), key=lambda hit: natural_key(hit.file)) for key in keys]
-            hits[index] = _added(hits[index], some)
+            held = [sorted(groups.get(key, ()), key=lambda hit: natural_key(hit.file)) for key in keys]
+            hits[index] = _added(hits[index], held)
         lone = [hit.file for key, several in groups.items() if key not in used for hit in several]
         if lone:
             data.account.leave(NO_IMAGE, *lone)
@@ -221,6 +224,20 @@ def _keys(case: Found, shared: Sequence[str]) -> list[tuple[str, ...]]:
         if all(name in known for name in shared):
             keys.append(tuple(joined(known[name]) for name in shared))
     return keys or [()]
+
+
+def _alike(
+    marked: Collection[tuple[str, ...]], called: Collection[tuple[str, ...]]
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Key of cases -> key of masks, where they differ in zeros or signs alone (`007` and `7`), one on each side."""
+    sides: list[dict[tuple[str, ...], list[tuple[str, ...]]]] = []
+    for one, other in ((marked, called), (called, marked)):
+        sides.append(defaultdict(list))
+        for key in one:
+            if key not in other:
+                sides[-1][tuple(map(same, key))].append(key)
+    left, right = sides
+    return {right[form][0]: one[0] for form, one in left.items() if len(one) == 1 == len(right.get(form, ()))}
 
 
 def _added(one: list[list[Hit]], other: list[list[Hit]]) -> list[list[Hit]]:

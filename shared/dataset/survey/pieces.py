@@ -10,11 +10,15 @@ from shared.dataset.files.packed import Picked
 from shared.dataset.files.patterns import compile
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
+from shared.dataset.tables.forms import same
 
 MOST = 4000
 """Files of a piece that are looked at by name."""
 _FEW = 0.1
 """Share of masks that may have lost their image."""
+_LETTERED = re.compile(r"\d+([^\W\d_]{1,12})")
+_LETTERS = 6
+"""Endings of numbers that are names of something, such as of sides."""
 
 
 def braces(name: str) -> str:
@@ -73,6 +77,14 @@ class Piece:
     def split(self, name: str) -> dict[str, "Piece"]:
         values = sorted(set(self.column(name)))
         return {value: self.fixed(name, value) for value in values}
+
+    def lettered(self) -> list["Piece"]:
+        """Apart by the letters behind a number, such as L and R of `105R`, where a field is such; else none."""
+        for name in self.fields:
+            ends = Counter(found[1] if (found := _LETTERED.fullmatch(text)) else "" for text in self.column(name))
+            if ends and not ends[""] and len(ends) <= _LETTERS:
+                return [self.fixed(name, f"{braces(name)}{end}") for end in sorted(ends)]
+        return []
 
     def level(self, depth: int) -> str:
         """The segment of the pattern at a depth from the top; empty where there is none, or it is the file's name."""
@@ -143,14 +155,14 @@ def align(other: Piece, image: Piece) -> Alignment | None:
 
 
 def _plain(texts: Sequence[str]) -> list[str]:
-    return [text.lower() for text in texts]
+    return [same(text) for text in texts]
 
 
 def measured(other: Piece, image: Piece, names: Mapping[str, str]) -> Alignment:
     """How many files find each other by the fields of `names` (of the other -> of the image)."""
     pairs = list(names.items())
-    theirs = Counter(tuple(row[name].lower() for name, _ in pairs) for row in other.rows)
-    ours = Counter(tuple(row[own].lower() for _, own in pairs) for row in image.rows)
+    theirs = Counter(tuple(same(row[name]) for name, _ in pairs) for row in other.rows)
+    ours = Counter(tuple(same(row[own]) for _, own in pairs) for row in image.rows)
     both = [key for key in ours if key in theirs]
     hit = sum(ours[key] for key in both)
     used = sum(theirs[key] for key in both)

@@ -91,6 +91,12 @@ def mark(text: str) -> str:
     return "1" if value in _YES else "0" if value in _NO else "?" if value else ""
 
 
+def present(text: str) -> str:
+    """As `mark`, of a cell that may also count things: more than one is a yes."""
+    value = comparable(text)
+    return "1" if value.isdecimal() and int(value) > 1 else mark(text)
+
+
 def tidy(record: Mapping[str, str]) -> dict[str, str]:
     return {name: cell(text) for name, text in record.items()}
 

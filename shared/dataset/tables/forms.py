@@ -5,7 +5,7 @@ import unicodedata
 
 from shared.imaging.formats import suffix_of
 
-_SHORTEST_CODE = 6
+_SHORTEST_CODE, _SHORTEST_MIXED = 6, 4
 _DIGITS = re.compile(r"0*(\d+)")
 _APART = re.compile(r"[\s_\-.]+")
 _PREFIX = re.compile(r"(?:sub_|[a-z]+_?(?=\d))(.+)")
@@ -52,10 +52,11 @@ FORMS = (_zeroth, _first, _second, same)
 
 
 def code(text: str) -> str:
-    """A number of six characters or more without what people put between them: `TC/2020/00123` is `tc202000123`. Empty
-    where it is shorter, or has no digit."""
+    """A number of six characters or more, or of four with letters, without what people put between them:
+    `TC/2020/00123` is `tc202000123`. Empty where it is shorter, or has no digit."""
     found = re.sub(r"[\W_]+", "", _second(text))
-    return found if len(found) >= _SHORTEST_CODE and re.search(r"\d", found) else ""
+    least = _SHORTEST_CODE if found.isdecimal() else _SHORTEST_MIXED
+    return found if len(found) >= least and re.search(r"\d", found) else ""
 
 
 def bare(text: str) -> str:
