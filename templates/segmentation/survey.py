@@ -22,6 +22,8 @@ LOOKED_AT = 16
 """Training samples from which `auto` is settled; up to three times as many, until four hold a structure."""
 VOXELS_A_SECOND, LEAST_VOXELS = 500_000, 2**14
 """What a core trains on, evaluations included, and what an image keeps, however short the time."""
+THICK, MIXED = 1.5, 0.15
+"""Spacing across slices, in that within them, and the share of images whose slices lie across another axis."""
 SEGRESNET_SECONDS = 1200
 """Of training on a GPU from which the slower SegResNet ends ahead of the UNet."""
 
@@ -115,8 +117,13 @@ def glimpse(row: masks.Row, root: Path) -> Look | None:
 
 
 def spacing(looks: Sequence[Look], how: Preprocess) -> tuple[float, float, float]:
-    """The median of the images, its finest axes made coarser until the median image has no more than max_voxels."""
-    median = np.median([look.spacing for look in looks], axis=0)
+    """The median of the images, its finest axes made coarser until the median image has no more than max_voxels. The
+    same on all axes where slices lie across another axis in some images (sagittal and axial scans)."""
+    every = np.array([look.spacing for look in looks])
+    thick = every.argmax(1)[every.max(1) > THICK * every.min(1)]
+    median = np.median(every, axis=0)
+    if how.dimensions != 2 and (np.bincount(thick, minlength=3) >= MIXED * len(looks)).sum() > 1:
+        median = np.full(3, np.exp(np.log(every).mean()))
     extent = np.median([np.multiply(look.size, look.spacing) for look in looks], axis=0)
     free = slice(1 if how.dimensions == 2 else 0, None)
     floor = median[free].min()
