@@ -36,23 +36,22 @@ def check_dataset(answer: PreparedDataset, facts: Facts, brief: Brief) -> list[s
 
 
 def unread(facts: Facts, beside: Sequence[ToolResult], before: Sequence[ToolResult]) -> list[str]:
-    """What `try_rules` in the turn of the submission tells for the first time."""
+    """What `try_rules` in the turn of the submission tells for the first time. Of several the one that tried the rules
+    submitted counts."""
     known = {one.lost for result in before for one in _coverages(result)}
-    told = []
-    for result in beside:
-        if result.tool != TryRules.tool:
-            continue
-        if not result.ok:
-            told.append("`try_rules` beside it failed: read why, and submit again")
-        for one in _coverages(result):
-            if one.model_dump(mode="json") != facts.get("coverage"):
-                told.append("`try_rules` beside it tried other rules than those submitted: make them one")
-            elif one.lost and one.lost not in known:
-                told.append(
-                    f"`try_rules` beside it leaves out {one.lost:,} files, rows or cases, which no answer before told: "
-                    "read why, and submit again if that is meant"
-                )
-    return told
+    tried = [result for result in beside if result.tool == TryRules.tool]
+    found = [one for result in tried for one in _coverages(result)]
+    same = [one for one in found if one.model_dump(mode="json") == facts.get("coverage")]
+    if tried and not found:
+        return ["`try_rules` beside it failed: read why, and submit again"]
+    if found and not same:
+        return ["`try_rules` beside it tried other rules than those submitted: make them one"]
+    return [
+        f"`try_rules` beside it leaves out {one.lost:,} files, rows or cases, which no answer before told: read why, "
+        "and submit again if that is meant"
+        for one in same[:1]
+        if one.lost and one.lost not in known
+    ]
 
 
 def _coverages(result: ToolResult) -> list[Coverage]:

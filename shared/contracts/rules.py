@@ -39,10 +39,10 @@ class Table(Contract):
     key: str | None = None
     """Column that names the case, or several as `{patient}/{side}`; None where `file` has fields, which join it."""
     names: str = "auto"
-    """What `key` names: `path`, `name`, `stem` or `folder` of the image, a field, `case` (the fields of `case` with `/`
-    between them), `table.column` (the value that another table gives the image), `header.PatientID` (or another DICOM
-    keyword), or `auto`: what fits most rows.
-    Keys match as people write them: `7` and `007`, upper and lower case, with and without suffix."""
+    """What `key` names: `path`, `name`, `stem` or `folder` of the image, a field, several as `{site}-{number}`, `case`
+    (the fields of `case` with `/` between them), `table.column` (the value that another table gives the image),
+    `header.PatientID` (or another DICOM keyword), or `auto`: what fits most rows.
+    Keys match as people write them: `7` and `007`, `TS-001` and `TS001`, upper and lower case, with or without suffix."""
     rows: dict[str, str] = {}
     """Column -> field of the images, such as `event: visit`: of the rows that a key names those count of which the
     column says what the field says."""

@@ -19,7 +19,8 @@ PLACES = 64
 
 
 class Classifier(nn.Module):
-    """A backbone for each view, the mean over the positions of its feature map, and a linear layer over all views."""
+    """A backbone, the mean over the positions of its feature map, and a linear layer: for each view of a case. The
+    case's logits are the mean over its views, and with several views each one is taught by itself, too."""
 
     def __init__(
         self, encoder: nn.Module, channels: int, classes: int, dropout: float, loss: nn.Module, views: int = 1
@@ -27,16 +28,22 @@ class Classifier(nn.Module):
         """`channels` are those of the encoder's feature map."""
         super().__init__()
         self.encoder, self.views = encoder, views
-        self.head = nn.Sequential(nn.Dropout(dropout), nn.Linear(channels * views, classes))
+        self.head = nn.Sequential(nn.Dropout(dropout), nn.Linear(channels, classes))
         self.loss = loss
 
     def forward(self, image: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
-        each = image.unflatten(1, (self.views, -1)).flatten(0, 1)
-        seen = self.encoder(each).flatten(2).mean(2)
-        logits = self.head(seen.unflatten(0, (-1, self.views)).flatten(1))
+        views = image.unflatten(1, (self.views, -1))
+        there = views.flatten(2).any(2)  # a view that a case has not is zeros
+        there[:, 0] = True
+        each = self.head(self.encoder(views[there]).flatten(2).mean(2))
+        case = there.nonzero()[:, 0]
+        logits = each.new_zeros(len(image), each.shape[1]).index_add(0, case, each) / there.sum(1, keepdim=True)
         if labels is None:
             return {"logits": logits}
-        return {"loss": self.loss(logits.float(), labels), "logits": logits}
+        loss = self.loss(logits.float(), labels)
+        if self.views > 1:
+            loss = (loss + self.loss(each.float(), labels[case])) / 2
+        return {"loss": loss, "logits": logits}
 
 
 class Loss(nn.Module):

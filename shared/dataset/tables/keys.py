@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from shared.dataset.tables.forms import FORMS, bare, base, code, same, stem
 
+_FIELD = re.compile(r"\{(\w+)\}")
 FILE_NAMES = ("path", "name", "stem", "folder")
 """What `Table.names` may say besides a field and `auto`."""
 _SAMPLE = 1000
@@ -88,7 +89,10 @@ def _things(named: Sequence[Named], names: str) -> list[_Thing]:
         return [_Thing(tuple(dict.fromkeys(map(form, case.files))), (index,)) for index, case in enumerate(named)]
     groups: dict[str, list[int]] = defaultdict(list)
     for index, case in enumerate(named):
-        if names == "folder":
+        if "{" in names:  # several fields woven, as keys are
+            if all(field in case.fields for field in _FIELD.findall(names)):
+                groups[names.replace("{", "{0[").replace("}", "]}").format(case.fields)].append(index)
+        elif names == "folder":
             for folder in dict.fromkeys(file.rpartition("/")[0] for file in case.files):
                 groups[folder].append(index)
         elif names in case.fields:
