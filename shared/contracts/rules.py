@@ -42,7 +42,7 @@ class Table(Contract):
     """What `key` names: `path`, `name`, `stem` or `folder` of the image, a field, several as `{site}-{number}`, `case`
     (the fields of `case` with `/` between them), `table.column` (the value that another table gives the image),
     `header.PatientID` (or another DICOM keyword), or `auto`: what fits most rows.
-    Keys match as people write them: `7` and `007`, `TS-001` and `TS001`, upper and lower case, with or without suffix."""
+    Keys match as people write them: `7` and `007`, `TS-001` and `TS001`, in any case, with or without suffix."""
     rows: dict[str, str] = {}
     """Column -> field of the images, such as `event: visit`: of the rows that a key names those count of which the
     column says what the field says."""

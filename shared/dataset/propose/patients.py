@@ -21,6 +21,8 @@ from shared.dataset.tables.words import acquired
 
 _ONE_PERSON = re.compile(rf"(?:^|[/_. -])((?:{PERSONS})[-_ ]?\d+)(?=[/_. -])", re.I)
 _DAY = re.compile(r"(?:19|20)\d{2}[01]\d[0-3]\d")
+_MOST_OF_A_ROW = 20
+"""Images, on average, where one row names several."""
 _BEFORE_VIEW = r"^.*?([^\W\d_]*[-_ ]?\d+)"
 _GROUPS = re.compile(
     r"lesion|study|exam|accession|stay|admission|slide|specimen|family|donor|biopsy|video|sequence (?:id|no|number)",
@@ -162,7 +164,8 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
             several = numbers and bool(_GROUPS.search(words))
             unsaid = not (people or several) and numbers and label_likeness(column.name) > 0.1
             unsaid = unsaid and (_numbered_ids(column, table) or _in_blocks(column, table))
-            if not (people or several or unsaid) or column.distinct < 2:
+            keyed = column.name == table.key and len(table.rows) * 0.95 <= column.distinct
+            if not (people or several or unsaid or keyed) or column.distinct < 2:
                 continue
             values = look.of(cell_of(survey, table, column.name))
             if share(values) < (0.95 if unsaid else 0.5) or distinct(values) < 2:
@@ -170,6 +173,9 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
             if unsaid and distinct(values) * 1.1 > len(values):
                 continue
             if not people and (column.distinct < 5 or distinct(values) >= len(values)):
+                continue
+            # What one row is about belongs together, but a row of a site or a class holds many people.
+            if not (people or several or unsaid) and not 1.1 <= len(values) / distinct(values) <= _MOST_OF_A_ROW:
                 continue
             sheet = (
                 f" (sheet {table.sheet})"

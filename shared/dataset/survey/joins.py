@@ -16,7 +16,7 @@ from shared.dataset.survey.sides import tell_apart
 from shared.dataset.survey.table_looks import TableLook, as_rows, keys_of, plain, read_tables, record_key, tailed
 from shared.dataset.survey.table_parts import of_other_images, united
 from shared.dataset.tables.forms import code
-from shared.dataset.tables.keys import woven
+from shared.dataset.tables.keys import leading, woven
 from shared.dataset.tables.tables import TableError
 
 __all__ = ["TableLook", "join_tables", "keys_of", "plain"]
@@ -65,6 +65,8 @@ def join_tables(
         table.index = table.index or _index(table)
         if table.by in ("", "stem") and not table.pattern:
             _join_woven(table, units)
+        if not table.pattern:
+            _join_leading(table, units)
         tell_apart(table, units)
     return sorted(tables, key=lambda table: (-table.share, table.file))
 
@@ -220,6 +222,24 @@ def _join_woven(table: TableLook, units: Units) -> None:
         if file := named.get(row[key]):
             table.index.pop(plain(row[key]), None)
             table.index.setdefault(file, []).append(at)
+
+
+def _join_leading(table: TableLook, units: Units) -> None:
+    """Rows whose keys folders or names begin with, a row each, where no other column or form names as many images."""
+    if table.share > 0.9 or table.rest:
+        return
+    paths = {at: (file,) for at, (_, file) in enumerate(units.files)}
+    for column in table.columns:
+        cells = [row[column.name] for row in table.rows]
+        if column.words > _KEY_WORDS or len(set(cells)) < 0.95 * len(cells):
+            continue
+        fits = leading(filter(None, cells), paths)
+        share = sum(map(len, fits.values())) / max(1, len(paths))
+        if share > table.share + _SOME:
+            table.key, table.by, table.share, table.more = column.name, "path", share, ()
+            table.column(column.name).by, table.column(column.name).names_files = "path", share
+            rows = {row[column.name]: at for at, row in enumerate(table.rows)}
+            table.index = {paths[at][0]: [rows[key]] for key, places in fits.items() for at in places}
 
 
 def _counts(cells: Sequence[str], rows: int) -> bool:

@@ -11,7 +11,9 @@ MAX_ROWS = 5_000_000
 MAX_CELLS = 60_000_000
 MAX_CELL = 2_000_000
 """Characters: a run-length code of a large mask may have hundreds of thousands."""
-_EMPTY = frozenset({"", "n/a", "na", "#n/a", "<na>", "nan", "none", "null", "-", "--", ".", "[]", "{}", "()"})
+_EMPTY = frozenset(
+    {"", "n/a", "na", "n.a.", "n.d.", "#n/a", "<na>", "nan", "none", "null", "-", "--", ".", "[]", "{}", "()"}
+)
 _YES = {"1", "yes", "true", "y", "t", "x", "positive", "pos", "present", "+", "ja", "oui", "si", "sí"}
 _NO = {"0", "no", "false", "n", "f", "negative", "neg", "absent", "-", "nein", "non"}
 _NONE = "none"

@@ -7,6 +7,7 @@ from shared.imaging.formats import suffix_of
 
 _SHORTEST_CODE, _SHORTEST_MIXED = 6, 4
 _DIGITS = re.compile(r"0*(\d+)")
+_SIGNS, _LOOSE = re.compile(r"[\W_]+"), re.compile(r"(?<!\d)_|_(?!\d)")
 _APART = re.compile(r"[\s_\-.]+")
 _PREFIX = re.compile(r"(?:sub_|[a-z]+_?(?=\d))(.+)")
 
@@ -57,6 +58,11 @@ def code(text: str) -> str:
     found = re.sub(r"[\W_]+", "", _second(text))
     least = _SHORTEST_CODE if found.isdecimal() else _SHORTEST_MIXED
     return found if len(found) >= least and re.search(r"\d", found) else ""
+
+
+def tight(text: str) -> str:
+    """Without case, spaces and signs but for those between two digits: `TS-001_2` is `ts001_2`."""
+    return _LOOSE.sub("", _SIGNS.sub("_", _first(text)))
 
 
 def bare(text: str) -> str:

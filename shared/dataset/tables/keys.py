@@ -9,9 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shared.dataset.tables.forms import FORMS, bare, base, code, same, stem
+from shared.dataset.tables.forms import FORMS, bare, base, code, same, stem, tight
 
 _FIELD = re.compile(r"\{(\w+)\}")
+_PART_END = re.compile(r"(?<=[^\W_])(?=[\W_]|$)")
+_LEADS = re.compile(r"[^\W\d_].*\d.*\d")
+"""Keys with a letter and two digits behind it: what is shorter begins names by chance."""
 FILE_NAMES = ("path", "name", "stem", "folder")
 """What `Table.names` may say besides a field and `auto`."""
 _SAMPLE = 1000
@@ -156,6 +159,12 @@ def _match_parts(
         texts = {number: thing.texts for number, thing in enumerate(things) if number not in claimed}
         _settle(woven(free, texts), things, found, unclear, claimed, owners)
         free = [part for part in free if part not in found and part not in unclear]
+    if free and paths and not last:
+        texts = {number: thing.texts for number, thing in enumerate(things) if number not in claimed}
+        for part, numbers in leading(free, texts).items():
+            found[part] = tuple(things[number] for number in sorted(numbers))
+            claimed |= numbers
+        free = [part for part in free if part not in found]
     if free:
         loose = _BareIndex(things, claimed)
         _settle({part: loose.find(part) for part in free}, things, found, unclear, claimed, owners)
@@ -282,6 +291,23 @@ def woven(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, 
             made |= {longer for one in made if (longer := f"{folder}_{one}") in ends}
         for key in (key for form in made - last for key in wanted.get(form, ())):
             found.setdefault(key, set()).add(number)
+    return found
+
+
+def leading(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, set[int]]:
+    """Keys of letters and a number with which a folder or the name of some paths begins, with or without hyphens:
+    `TS-001` of `Trieste/TS001_long.png`. Key -> numbers of the paths; what begins with several keys counts for none."""
+    known: dict[str, list[str]] = defaultdict(list)
+    for key in keys:
+        if _LEADS.search(own := tight(key)):
+            known[own].append(key)
+    found: dict[str, set[int]] = {}
+    for number, texts in paths.items() if known else ():
+        names = {name for text in texts for name in text.replace("\\", "/").split("/")}
+        begins = {tight(name[: mark.start()]) for name in names for mark in _PART_END.finditer(name)}
+        hits = {key for begin in begins for key in known.get(begin, ())}
+        if len(hits) == 1:
+            found.setdefault(hits.pop(), set()).add(number)
     return found
 
 
