@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import _reports
@@ -122,6 +123,12 @@ def gather(folder: Path, config_name: str) -> dict[str, Any]:
     return facts
 
 
+def packaged(config: Any) -> Any:
+    """A configuration as predict.py has it (`Asked.settings`)."""
+    values = config.model_dump(mode="json") if hasattr(config, "model_dump") else vars(config)
+    return json.loads(json.dumps(values), object_hook=lambda keys: SimpleNamespace(**keys))
+
+
 def flat(config: Any, above: str = "") -> dict[str, Any]:
     """Key, as in `training.metric`, -> value of a configuration that is a pydantic model; of another kind nothing."""
     values = config.model_dump(mode="json") if hasattr(config, "model_dump") else config
@@ -150,7 +157,15 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any], data: A
     torch.manual_seed(0)
     reports = _reports.are_reports(batch["labels"], facts["vocabulary"])
     telling = [len(data.telling)] if reports and hasattr(data, "telling") else []
-    model = model_module.build(config, facts["vocabulary"] if reports else len(facts["label_names"]), *telling)
+    classes = facts["vocabulary"] if reports else len(facts["label_names"])
+    model = model_module.build(config, classes, *telling)
+    try:
+        model_module.build(packaged(config), classes, *telling)
+    except Exception as error:
+        facts["errors"].append(
+            f"model.build fails with the configuration of a package, a namespace of config.yaml's keys that is no "
+            f"Config: {type(error).__name__}: {error}; read keys only (no model_copy, no isinstance)"
+        )
     objects = {"model": model, "loss": getattr(model, "loss", None), "augmentation": getattr(data, "augment", None)}
     facts["built"] = {name: described(found)[:TOLD] for name, found in objects.items()}
     facts["parameters"] = sum(weight.numel() for weight in model.parameters())

@@ -15,7 +15,7 @@ from shared.dataset.propose.unions import merged
 from shared.dataset.survey.family import MASK_WORD, Family
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import Alignment, Piece, align, braces, measured, piece_of
-from shared.dataset.tables.forms import same
+from shared.dataset.tables.forms import numbered
 
 _RATER = re.compile(r"(?:experts?|raters?|readers?|annotators?|annot|observers?|obs|doctors?|radiologists?|manual"
                     r"|grader|r|a|seg|v|version)?[-_ ]?(?:\d{1,2}|[a-d])?"
@@ -240,10 +240,10 @@ def _source(
     names |= {name: "structure" if name == extra else f"mask_{name}" for name in piece.fields if name not in names}
     marked = piece.renamed(names)
     keys = list(dict.fromkeys(fit.names.values()))
-    there = {tuple(same(row[key]) for key in keys) for row in marked.rows}
+    there = {tuple(numbered(row[key]) for key in keys) for row in marked.rows}
     hits = frozenset(
         file for file, row in zip(image.sample, image.rows, strict=True)
-        if tuple(same(row[key]) for key in keys) in there
+        if tuple(numbered(row[key]) for key in keys) in there
     )  # fmt: skip
     if structure is None and len(values) == 1 and not colours:
         structure = own_name(piece.pattern, image.pattern)

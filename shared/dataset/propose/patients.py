@@ -62,6 +62,10 @@ def with_patient(draft: Draft, survey: Survey, taken: set[str], answer: str | No
     look = look_at(draft)
     options = _options(draft, survey, look, taken)
     chosen = _chosen(options, len(look.units)) or one_person(survey, look)
+    if (row := _row(survey, look)) and not any(
+        one.strength == 3 or falls_into(row.values, one.values) for one in chosen
+    ):
+        chosen = [row]
     if answer is not None:
         chosen = [one for one in options if one.where == answer] or chosen[:1]
     drafts = [made for one in chosen if (made := _applied(draft, survey, one))]
@@ -164,8 +168,7 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
             several = numbers and bool(_GROUPS.search(words))
             unsaid = not (people or several) and numbers and label_likeness(column.name) > 0.1
             unsaid = unsaid and (_numbered_ids(column, table) or _in_blocks(column, table))
-            keyed = column.name == table.key and len(table.rows) * 0.95 <= column.distinct
-            if not (people or several or unsaid or keyed) or column.distinct < 2:
+            if not (people or several or unsaid) or column.distinct < 2:
                 continue
             values = look.of(cell_of(survey, table, column.name))
             if share(values) < (0.95 if unsaid else 0.5) or distinct(values) < 2:
@@ -173,9 +176,6 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
             if unsaid and distinct(values) * 1.1 > len(values):
                 continue
             if not people and (column.distinct < 5 or distinct(values) >= len(values)):
-                continue
-            # What one row is about belongs together, but a row of a site or a class holds many people.
-            if not (people or several or unsaid) and not 1.1 <= len(values) / distinct(values) <= _MOST_OF_A_ROW:
                 continue
             sheet = (
                 f" (sheet {table.sheet})"
@@ -189,6 +189,17 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
                 Option(3 if people else 1, where, values, table=number, column=column.name, part=part, unsaid=unsaid)
             )
     return found
+
+
+def _row(survey: Survey, look: Look) -> Option | None:
+    """The row of a table that names several images, a few at the most: they belong together. A row of a site or a class
+    holds many people."""
+    for number, table in enumerate(survey.tables):
+        if table.key and not table.pattern and table.column(table.key).distinct >= 0.95 * len(table.rows):
+            values = look.of(cell_of(survey, table, table.key))
+            if share(values) > 0.95 and 1.1 <= len(values) / distinct(values) <= _MOST_OF_A_ROW:
+                return Option(1, f"the row of {table.file}, {table.key}", values, table=number, column=table.key)
+    return None
 
 
 def _with_view(values: list[str]) -> bool:

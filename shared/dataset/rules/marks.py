@@ -17,7 +17,7 @@ from shared.dataset.rules.reasons import Expected
 from shared.dataset.rules.sources import Sources
 from shared.dataset.shapes.annotations import Mark
 from shared.dataset.tables.cells import nearest, present
-from shared.dataset.tables.forms import same
+from shared.dataset.tables.forms import numbered
 from shared.dataset.tables.keys import Named, match
 from shared.imaging.order import natural_key
 
@@ -235,7 +235,7 @@ def _alike(
         sides.append(defaultdict(list))
         for key in one:
             if key not in other:
-                sides[-1][tuple(map(same, key))].append(key)
+                sides[-1][tuple(map(numbered, key))].append(key)
     left, right = sides
     return {right[form][0]: one[0] for form, one in left.items() if len(one) == 1 == len(right.get(form, ()))}
 

@@ -10,7 +10,7 @@ from shared.dataset.files.packed import Picked
 from shared.dataset.files.patterns import compile
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
-from shared.dataset.tables.forms import same
+from shared.dataset.tables.forms import numbered
 
 MOST = 4000
 """Files of a piece that are looked at by name."""
@@ -155,14 +155,14 @@ def align(other: Piece, image: Piece) -> Alignment | None:
 
 
 def _plain(texts: Sequence[str]) -> list[str]:
-    return [same(text) for text in texts]
+    return [numbered(text) for text in texts]
 
 
 def measured(other: Piece, image: Piece, names: Mapping[str, str]) -> Alignment:
     """How many files find each other by the fields of `names` (of the other -> of the image)."""
     pairs = list(names.items())
-    theirs = Counter(tuple(same(row[name]) for name, _ in pairs) for row in other.rows)
-    ours = Counter(tuple(same(row[own]) for _, own in pairs) for row in image.rows)
+    theirs = Counter(tuple(numbered(row[name]) for name, _ in pairs) for row in other.rows)
+    ours = Counter(tuple(numbered(row[own]) for _, own in pairs) for row in image.rows)
     both = [key for key in ours if key in theirs]
     hit = sum(ours[key] for key in both)
     used = sum(theirs[key] for key in both)

@@ -52,6 +52,11 @@ FORMS = (_zeroth, _first, _second, same)
 """From exact to loose; what is equal in one is in all that follow."""
 
 
+def numbered(text: str) -> str:
+    """One form for texts that differ in case, or as numbers in zeros before them, only."""
+    return text.lstrip("0") or "0" if text.isdecimal() else text.casefold()
+
+
 def code(text: str) -> str:
     """A number of six characters or more, or of four with letters, without what people put between them:
     `TC/2020/00123` is `tc202000123`. Empty where it is shorter, or has no digit."""

@@ -64,12 +64,13 @@ def match(keys: Iterable[str], named: Sequence[Named], names: str = "auto") -> M
     sample = distinct[:: max(1, len(distinct) // _SAMPLE)]
     best, chosen = 0, "path"
     for one in ("path", "stem", "folder", *fields, "case"):
-        found = len(_match(sample, _things(named, one), one).cases)
+        found = len(_match(sample, _things(named, one), one, leads=False).cases)
         if found > best:
             best, chosen = found, one
         if best == len(sample):
             break
-    return _match(distinct, _things(named, chosen), chosen)
+    leads = not best and bool(_match(sample, _things(named, "path"), "path").cases)
+    return _match(distinct, _things(named, chosen), chosen, leads)
 
 
 def match_values(keys: Iterable[str], values: Sequence[Iterable[str]], names: str) -> Matching:
@@ -108,12 +109,12 @@ def _things(named: Sequence[Named], names: str) -> list[_Thing]:
     return [_Thing((text,), tuple(cases)) for text, cases in groups.items() if text]
 
 
-def _match(keys: Sequence[str], things: Sequence[_Thing], names: str) -> Matching:
+def _match(keys: Sequence[str], things: Sequence[_Thing], names: str, leads: bool = True) -> Matching:
     found = Matching(names)
     left: dict[str, set[str]] = {key: {part.strip() for part in key.split("\n") if part.strip()} for key in keys}
     parts = list(dict.fromkeys(part for one in left.values() for part in sorted(one)))
     owners = {part: key for key, several in left.items() for part in several}
-    pieces, unclear = _match_parts(parts, things, names, owners)
+    pieces, unclear = _match_parts(parts, things, names, owners, leads)
     for key, several in left.items():
         cases = sorted({case for part in several for thing in pieces.get(part, ()) for case in thing.cases})
         if cases:
@@ -126,9 +127,9 @@ def _match(keys: Sequence[str], things: Sequence[_Thing], names: str) -> Matchin
 
 
 def _match_parts(
-    parts: Sequence[str], things: Sequence[_Thing], names: str, owners: Mapping[str, str]
+    parts: Sequence[str], things: Sequence[_Thing], names: str, owners: Mapping[str, str], leads: bool
 ) -> tuple[dict[str, tuple[_Thing, ...]], dict[str, tuple[str, ...]]]:
-    """Each part's things, and of parts that fit several what they fit."""
+    """Each part's things, and of parts that fit several what they fit. `leads`: a key may lead the names of several."""
     # Of these only the last name counts; and only paths of files and folders may be longer than the key, or shorter.
     last, paths = names in ("name", "stem"), names in FILE_NAMES
     found: dict[str, tuple[_Thing, ...]] = {}
@@ -159,7 +160,7 @@ def _match_parts(
         texts = {number: thing.texts for number, thing in enumerate(things) if number not in claimed}
         _settle(woven(free, texts), things, found, unclear, claimed, owners)
         free = [part for part in free if part not in found and part not in unclear]
-    if free and paths and not last:
+    if free and leads and paths and not last:
         texts = {number: thing.texts for number, thing in enumerate(things) if number not in claimed}
         for part, numbers in leading(free, texts).items():
             found[part] = tuple(things[number] for number in sorted(numbers))
@@ -296,7 +297,7 @@ def woven(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, 
 
 def leading(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, set[int]]:
     """Keys of letters and a number with which a folder or the name of some paths begins, with or without hyphens:
-    `TS-001` of `Trieste/TS001_long.png`. Key -> numbers of the paths; what begins with several keys counts for none."""
+    `TS-001` of `Trieste/TS001_long.png`. Key -> numbers of the paths; of several keys the longest counts."""
     known: dict[str, list[str]] = defaultdict(list)
     for key in keys:
         if _LEADS.search(own := tight(key)):
@@ -305,9 +306,9 @@ def leading(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str
     for number, texts in paths.items() if known else ():
         names = {name for text in texts for name in text.replace("\\", "/").split("/")}
         begins = {tight(name[: mark.start()]) for name in names for mark in _PART_END.finditer(name)}
-        hits = {key for begin in begins for key in known.get(begin, ())}
-        if len(hits) == 1:
-            found.setdefault(hits.pop(), set()).add(number)
+        longest = max((begin for begin in begins if begin in known), key=len, default="")
+        if len(known.get(longest, ())) == 1:
+            found.setdefault(known[longest][0], set()).add(number)
     return found
 
 
