@@ -64,7 +64,9 @@ def image_drafts(
         # A few odd files beside the images are no set of their own.
         weight = 0.15 * min(1.0, len(draft.channels[0].pieces[0].files) / max(1, total))
         fits = 0.1 if wish in (None, draft.dimensions) else -0.1
-        fits -= 0.06 * any(_DERIVED & set(one.pattern.lower().split("/")) != set() for one in draft.pieces)
+        derived = [bool(_DERIVED & set(one.pattern.lower().split("/"))) for one in draft.pieces]
+        # Beside what they were made of they are the same images again.
+        fits -= 0.06 * any(derived) + 0.1 * (any(derived) and not all(derived))
         found[at] = draft.change(prior=draft.prior + weight + fits)
     return sorted(found, key=lambda draft: -draft.prior)
 
