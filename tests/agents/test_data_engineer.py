@@ -79,6 +79,7 @@ def test_what_rules_tried_beside_a_submission_tell_is_read_first(bench: Bench) -
         assert unread({"coverage": part}, [tried], [before]) == [], "told before"
     assert unread({"coverage": whole}, [result("try_rules", coverage=whole)], []) == [], "nothing is lost"
     assert "other rules" in unread({"coverage": whole}, [tried], [tried])[0]
+    assert unread({"coverage": whole}, [tried, result("try_rules", coverage=whole)], [tried]) == [], "one of them is it"
     assert "failed" in unread({"coverage": whole}, [result("try_rules", ok=False)], [])[0]
 
 

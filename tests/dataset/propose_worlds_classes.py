@@ -251,7 +251,23 @@ def deliveries(root: Path) -> None:
     table(root / "list.csv", rows)
 
 
+def codes_of_three_houses(root: Path) -> None:
+    """The code of a row begins names in one house, lacks its hyphen in another, and is a folder in the third."""
+    rows = []
+    for number in range(36):
+        house = ("Ancona", "Bari", "Trieste")[number % 3]
+        code = f"{('AN', 'BA', 'TS')[number % 3]}-{number:03d}"
+        rows.append({"Cod.": code, "Centro": house, "Esito": ("colloide", "adenoma", "n.d.")[number // 3 % 12 // 5]})
+        for view in range(1 + number % 4 // 2):
+            name = (f"{code}_{view}.png", f"{code}/img{view:04d}.jpg", f"TS{number:03d}_{('long', 'trasv')[view]}.png")
+            picture(root / house / name[number % 3])
+    table(root / "elenco.csv", rows, separator=";")
+
+
 WORLDS = {
+    "codes of three houses": World(
+        codes_of_three_houses, "diagnosis", 44, 30, {"target": "colloid nodule or adenoma of the thyroid"}
+    ),
     "deliveries": World(
         deliveries,
         "diagnosis",

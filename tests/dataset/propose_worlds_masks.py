@@ -202,7 +202,23 @@ def numbered_drawings_of_files(root: Path) -> None:
     table(root / "list.csv", rows)
 
 
+def outlines_with_a_letter(root: Path) -> None:
+    """Masks `7R_les_AB` of scans `S007`, none where a table counts no lesion, some not drawn yet."""
+    rows = []
+    for number in range(3, 19):
+        volume(root / "scans" / f"S{number:03d}.nii.gz", (12, 12, 10))
+        count = 0 if number % 4 == 0 else 1 + number % 3
+        rows.append({"no": number, "lesions": count, "remarks": "not drawn yet" if number == 9 else ""})
+        if count and number != 9:
+            mask_volume(root / "rois" / f"{number}{'LR'[number % 2]}_les_{('AB', 'CD')[number // 10]}.nii.gz",
+                        shape=(12, 12, 10))  # fmt: skip
+    table(root / "overview.csv", rows)
+
+
 WORLDS = {
+    "outlines with a letter behind their number": World(
+        outlines_with_a_letter, "anomaly_detection", 15, 15, {"target": "lesions"}, counts={"les": 11}, dimensions=3
+    ),
     "drawings under numbers of a list": World(
         numbered_drawings,
         "anomaly_detection",

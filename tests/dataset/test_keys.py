@@ -72,6 +72,19 @@ def test_keys_woven_of_folders_and_the_beginning_of_a_name() -> None:
     assert found.unknown == ["case2_day9_slice_0066"]
 
 
+def test_keys_that_names_of_several_begin_with() -> None:
+    there = cases("A/AN-001_1.png", "A/AN-001_2.png", "B/BA-7/img1.jpg", "T/TS031_long.png", "T/TS031_2_x.png")
+    found = match(["AN-001", "BA-7", "TS-031", "TS-031_2", "AN-0011", "S"], there, "path")
+    # Of several keys the longest counts, and one number begins names by chance.
+    assert found.cases == {"AN-001": (0, 1), "TS-031": (3,), "TS-031_2": (4,)}
+    assert found.unknown == ["BA-7", "AN-0011", "S"]
+
+
+def test_several_fields_woven() -> None:
+    named = [Named("a", ("x.png",), {"site": "GE", "n": "7"}), Named("b", ("y.png",), {"site": "U", "n": "07"})]
+    assert match(["GE-07", "U-7"], named, "{site}-{n}").cases == {"GE-07": (0,), "U-7": (1,)}
+
+
 def test_paths_of_another_machine() -> None:
     named = cases("CT/Stone/Stone- (1).jpg", "CT/Cyst/Cyst- (1).jpg")
     keys = ["/content/data/CT all/Stone/Stone- (1).jpg", "/content/data/CT all/Cyst/Cyst- (1).jpg"]

@@ -142,6 +142,12 @@ def _match_parts(
         rivals = None if level < 3 and not last else owners
         hits = {part: _nearest(fits, level, claimed) for part, fits in fitting.items() if part not in found}
         _settle(hits, things, found, unclear, claimed, rivals)
+    free = [part for part in parts if part not in found and part not in unclear]
+    if free and leads and paths and not last:
+        texts = {number: thing.texts for number, thing in enumerate(things) if number not in claimed}
+        for part, numbers in leading(free, texts).items():
+            found[part] = tuple(things[number] for number in sorted(numbers))
+            claimed |= numbers
     free = [part for part in parts if part not in found and part not in unclear and code(part)]
     if free:
         codes: dict[str, set[int]] = defaultdict(set)
@@ -160,12 +166,6 @@ def _match_parts(
         texts = {number: thing.texts for number, thing in enumerate(things) if number not in claimed}
         _settle(woven(free, texts), things, found, unclear, claimed, owners)
         free = [part for part in free if part not in found and part not in unclear]
-    if free and leads and paths and not last:
-        texts = {number: thing.texts for number, thing in enumerate(things) if number not in claimed}
-        for part, numbers in leading(free, texts).items():
-            found[part] = tuple(things[number] for number in sorted(numbers))
-            claimed |= numbers
-        free = [part for part in free if part not in found]
     if free:
         loose = _BareIndex(things, claimed)
         _settle({part: loose.find(part) for part in free}, things, found, unclear, claimed, owners)
