@@ -91,8 +91,8 @@ def table(state: RunState, role: AgentName, train_seconds: float, ended: Sequenc
     run, own = (max(0.0, seconds_left(state, one, train_seconds)) for one in ("model_trainer", role))
     share = f"; of them {own:.0f} s for tries of the Module Architect" if role == "module_architect" else ""
     lines.append(
-        f"Tries have used {train_seconds - run:.0f} of {train_seconds:.0f} s; trainings in the workspace do not count. "
-        f"Left for more tries, or for a training once more: {run:.0f} s{share}; {len(state.trainings)} jobs so far."
+        f"Tries have used {train_seconds - run:.0f} of {train_seconds:.0f} s. Left: {run:.0f} s{share}, for more tries "
+        f"together, or for a training in the workspace, at most so long each time; {len(state.trainings)} jobs so far."
     )
     return "\n".join([head, *lines])
 

@@ -171,8 +171,8 @@ class ViewImage(ToolArgs):
     A path may be a pattern (/data/*/image.nii.gz) or the sample_id of a case, for which an overlay has its mask; up to
     16 pictures in all. worst/NAME/1.png is the worst case of the try NAME. Of several each gets a numbered cell (of a
     scan the axial plane through its mask, else its middle), with the class of its case under it or the words of
-    `captions`; `overlays` are masks, one a picture ("" for none). Without paths: cases of every class, or with their
-    masks. The picture is also kept below /workspace/views.
+    `captions`; `overlays` are masks, one a picture ("" for none). Without paths, once cases are locked: some of every
+    class, or with their masks. The picture is also kept below /workspace/views.
     """
 
     tool = "view_image"

@@ -34,7 +34,12 @@ def preview(virtual: str, rows: int) -> dict[str, Any]:
             return {"kind": "image", "size": size, "error": why}
         if is_table(path.name):
             try:
-                return {"kind": "table", "size": size, **table(path, rows)}
+                found = table(path, rows)
+                return (
+                    {"kind": "table", "size": size, **found}
+                    if [*found.get("columns", ())] != ["text"]
+                    else {"size": size, **text(path)}
+                )
             except TableError as error:
                 # Text that is no table, such as a licence or a COCO file, is still worth a look.
                 found = text(path)
