@@ -78,6 +78,7 @@ def test_keys_that_names_of_several_begin_with() -> None:
     # Of several keys the longest counts, and one number begins names by chance.
     assert found.cases == {"AN-001": (0, 1), "TS-031": (3,), "TS-031_2": (4,)}
     assert found.unknown == ["BA-7", "AN-0011", "S"]
+    assert not match(["AN-001", "AN-002"], cases("AN-001_a/AN-002_b.png"), "path").cases, "two as long"
 
 
 def test_several_fields_woven() -> None:

@@ -229,7 +229,7 @@ def _keys(case: Found, shared: Sequence[str]) -> list[tuple[str, ...]]:
 def _alike(
     marked: Collection[tuple[str, ...]], called: Collection[tuple[str, ...]]
 ) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Key of cases -> key of masks, where they differ in zeros or signs alone (`007` and `7`), one on each side."""
+    """Key of cases -> key of masks, where they differ in zeros alone (`007` and `7`), one on each side."""
     sides: list[dict[tuple[str, ...], list[tuple[str, ...]]]] = []
     for one, other in ((marked, called), (called, marked)):
         sides.append(defaultdict(list))

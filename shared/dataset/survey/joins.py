@@ -231,7 +231,7 @@ def _join_leading(table: TableLook, units: Units) -> None:
     paths = {at: (file,) for at, (_, file) in enumerate(units.files)}
     for column in table.columns:
         cells = [row[column.name] for row in table.rows]
-        if column.words > _KEY_WORDS or len(set(cells)) < 0.95 * len(cells):
+        if column.kind != "id" or len(set(cells)) < 0.95 * len(cells):
             continue
         fits = leading(filter(None, cells), paths)
         share = sum(map(len, fits.values())) / max(1, len(paths))

@@ -297,7 +297,8 @@ def woven(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, 
 
 def leading(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str, set[int]]:
     """Keys of letters and a number with which a folder or the name of some paths begins, with or without hyphens:
-    `TS-001` of `Trieste/TS001_long.png`. Key -> numbers of the paths; of several keys the longest counts."""
+    `TS-001` of `Trieste/TS001_long.png`. Key -> numbers of the paths; of several keys the longest counts, of
+    two as long none."""
     known: dict[str, list[str]] = defaultdict(list)
     for key in keys:
         if _LEADS.search(own := tight(key)):
@@ -306,9 +307,10 @@ def leading(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str
     for number, texts in paths.items() if known else ():
         names = {name for text in texts for name in text.replace("\\", "/").split("/")}
         begins = {tight(name[: mark.start()]) for name in names for mark in _PART_END.finditer(name)}
-        longest = max((begin for begin in begins if begin in known), key=len, default="")
-        if len(known.get(longest, ())) == 1:
-            found.setdefault(known[longest][0], set()).add(number)
+        length = max((len(begin) for begin in begins if begin in known), default=0)
+        hits = [key for begin in begins if len(begin) == length for key in known.get(begin, ())]
+        if len(hits) == 1:
+            found.setdefault(hits[0], set()).add(number)
     return found
 
 
