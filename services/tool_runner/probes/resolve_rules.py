@@ -50,7 +50,7 @@ def in_words(coverage: Coverage) -> str:
     if coverage.channels:
         lines.append("channels: " + ", ".join(coverage.channels))
     for reason, many in coverage.left_out.items():
-        examples = ", ".join(coverage.left_out_examples.get(reason, ())[:3])
+        examples = ", ".join(coverage.left_out_examples.get(reason, ()))
         lines.append(f"left out, {many} x {reason}" + (f": {examples}" if examples else ""))
     lines += [f"example: {json.dumps(example, ensure_ascii=False)[:300]}" for example in coverage.examples[:2]]
     return "\n".join(lines)

@@ -59,7 +59,7 @@ def cover(
         channels=_channels(rules),
         left_out={_short(reason): len(names) for reason, names in most},
         lossless=lossless({reason: len(names) for reason, names in most}),
-        left_out_examples={_short(reason): tuple(map(_short, names[:_SHOWN])) for reason, names in most},
+        left_out_examples={_short(reason): tuple(map(_short, _spread(names))) for reason, names in most},
         conflicts=tuple(map(_short, _bounded(conflicts))),
         problems=tuple(map(_short, [*account.problems, *_problems(rules, cases, people, values, label_names)])),
         examples=tuple(_example(case) for case in cases[:EXAMPLES]),
@@ -185,6 +185,11 @@ def _bounded(conflicts: Sequence[str]) -> list[str]:
     some = list(dict.fromkeys(conflicts))
     more = len(some) - _MOST_CONFLICTS
     return some[:_MOST_CONFLICTS] + ([f"and {more} more contradictions"] if more > 0 else [])
+
+
+def _spread(names: Sequence[str]) -> Sequence[str]:
+    """A few from all over: the first ones often lie in one folder."""
+    return names[:: max(1, -(-len(names) // _SHOWN))]
 
 
 def _short(text: str) -> str:
