@@ -34,7 +34,7 @@ class Classifier(nn.Module):
     def forward(self, image: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
         views = image.unflatten(1, (self.views, -1))
         there = views.flatten(2).any(2)  # a view that a case has not is zeros
-        there[:, 0] = True
+        there[:, 0] |= ~there.any(1)  # of a case of blank images the first one is looked at
         each = self.head(self.encoder(views[there]).flatten(2).mean(2))
         case = there.nonzero()[:, 0]
         logits = each.new_zeros(len(image), each.shape[1]).index_add(0, case, each) / there.sum(1, keepdim=True)
