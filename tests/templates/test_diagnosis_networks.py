@@ -14,10 +14,10 @@ Model, Preprocess, Augmentation = ours.config.Model, ours.config.Preprocess, our
 make_encoder, map_of, load_into = ours.networks.make_encoder, ours.networks.map_of, ours.pretrained.load_into
 
 
-def built(shape, classes, backbone="resnet10", loss=None, multi_label=False, weights=None, channels=1, **more):
+def built(shape, classes, backbone="resnet10", loss=None, multi_label=False, weights=None, channels=1, views=1, **more):
     torch.manual_seed(0)
     config = ours.config.Config(
-        preprocess=Preprocess(input_shape=shape, channels=channels, views=1),
+        preprocess=Preprocess(input_shape=shape, channels=channels, views=views),
         model=Model(backbone=backbone, **{"width": 8, "dropout": 0.0, **more}),
         loss=loss or ours.config.Loss(),
         multi_label=multi_label,
@@ -41,6 +41,20 @@ def test_every_backbone_learns_from_its_image(backbone, shape):
     answer["loss"].backward()
     first = next(weight for weight in network.encoder.parameters())
     assert torch.isfinite(answer["loss"]) and first.grad.abs().sum() > 0
+
+
+def test_views_are_averaged_and_one_that_is_not_there_does_not_count():
+    network = built((32, 32), 3, views=3, norm="group").eval()
+    views = torch.randn(2, 3, 32, 32)
+    views[1, 1] = 0
+    alone = {(case, view): network(torch.stack([views[case, view], *torch.zeros(2, 32, 32)])[None])["logits"][0]
+             for case in range(2) for view in range(3)}  # fmt: skip
+    both = network(views, torch.tensor([0, 2]))
+    expected = [torch.stack([alone[0, view] for view in range(3)]).mean(0), (alone[1, 0] + alone[1, 2]) / 2]
+    torch.testing.assert_close(both["logits"], torch.stack(expected), rtol=1e-4, atol=1e-5)
+    # Each view is taught, too: their mean alone has another loss.
+    assert (both["loss"] - network.loss(both["logits"], torch.tensor([0, 2]))).abs().item() > 1e-4
+    assert torch.isfinite(network(torch.zeros(1, 3, 32, 32))["logits"]).all()
 
 
 @pytest.mark.parametrize("backbone", ["resnet18", "densenet121", "efficientnet-b0"])
