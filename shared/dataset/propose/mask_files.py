@@ -17,6 +17,8 @@ from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import Alignment, Piece, align, braces, measured, piece_of
 from shared.dataset.tables.forms import numbered
 
+_NONE = 0.02
+"""Share of the images up to which some find their mask by chance."""
 _RATER = re.compile(r"(?:experts?|raters?|readers?|annotators?|annot|observers?|obs|doctors?|radiologists?|manual"
                     r"|grader|r|a|seg|v|version)?[-_ ]?(?:\d{1,2}|[a-d])?"
                     r"|(?:\d(?:st|nd|rd|th)|first|second|third)[-_ ]?[a-z]*", re.I)  # fmt: skip
@@ -165,6 +167,8 @@ def _with_class(mask: Piece, image: Piece) -> tuple[Piece, Alignment | None]:
     """How a mask's fields meet an image's; with a folder `polyp` as a field where images have it as one value of a
     folder among others, such as `good`, and no mask loses its image by it."""
     fit = align(mask, image)
+    if fit is None or fit.share <= _NONE:
+        fit = align(mask, image, numbered) or fit  # `7` is `007` where nothing else leads to the images
     if fit is None or "group" in mask.fields:
         return mask, fit
     free = [name for part in image.pattern.split("/")[:-1] for name in re.findall(r"^\{(\w+)\}$", part)]
@@ -172,7 +176,7 @@ def _with_class(mask: Piece, image: Piece) -> tuple[Piece, Alignment | None]:
         for name in free if "{" not in part else ():
             if name not in fit.names.values() and part.lower() in {value.lower() for value in image.column(name)}:
                 made = mask.with_level(depth, "group")
-                closer = measured(made, image, {**fit.names, "group": name})
+                closer = measured(made, image, {**fit.names, "group": name}, fit.form)
                 if closer.alone <= fit.alone:
                     return made, closer
     return mask, fit
@@ -185,7 +189,7 @@ def _fitted(mask: Piece, draft: Draft) -> tuple[Alignment, Piece, Piece] | None:
         if not _same_kind(mask, image, draft):
             continue
         piece, fit = _with_class(mask, image)
-        if fit and fit.share > 0.02 and (best is None or fit.share > best[0].share):
+        if fit and fit.share > _NONE and (best is None or fit.share > best[0].share):
             best = (fit, image, piece)
     return best
 
@@ -240,10 +244,10 @@ def _source(
     names |= {name: "structure" if name == extra else f"mask_{name}" for name in piece.fields if name not in names}
     marked = piece.renamed(names)
     keys = list(dict.fromkeys(fit.names.values()))
-    there = {tuple(numbered(row[key]) for key in keys) for row in marked.rows}
+    there = {tuple(fit.form(row[key]) for key in keys) for row in marked.rows}
     hits = frozenset(
         file for file, row in zip(image.sample, image.rows, strict=True)
-        if tuple(numbered(row[key]) for key in keys) in there
+        if tuple(fit.form(row[key]) for key in keys) in there
     )  # fmt: skip
     if structure is None and len(values) == 1 and not colours:
         structure = own_name(piece.pattern, image.pattern)

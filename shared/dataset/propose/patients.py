@@ -197,7 +197,11 @@ def _row(survey: Survey, look: Look) -> Option | None:
     for number, table in enumerate(survey.tables):
         if table.key and not table.pattern and table.column(table.key).distinct >= 0.95 * len(table.rows):
             values = look.of(cell_of(survey, table, table.key))
-            if share(values) > 0.95 and 1.1 <= len(values) / distinct(values) <= _MOST_OF_A_ROW:
+            if (
+                share(values) > 0.95
+                and distinct(values) >= 5
+                and 1.1 <= len(values) / distinct(values) <= _MOST_OF_A_ROW
+            ):
                 return Option(1, f"the row of {table.file}, {table.key}", values, table=number, column=table.key)
     return None
 

@@ -225,8 +225,8 @@ def _join_woven(table: TableLook, units: Units) -> None:
 
 
 def _join_leading(table: TableLook, units: Units) -> None:
-    """Rows whose keys folders or names begin with, a row each, where no other column or form names as many images."""
-    if table.share > 0.9 or table.rest:
+    """Rows whose keys folders or names of several images begin with, where no column names half of them otherwise."""
+    if table.share > 0.5 or table.rest:
         return
     paths = {at: (file,) for at, (_, file) in enumerate(units.files)}
     for column in table.columns:
@@ -234,8 +234,9 @@ def _join_leading(table: TableLook, units: Units) -> None:
         if column.kind != "id" or len(set(cells)) < 0.95 * len(cells):
             continue
         fits = leading(filter(None, cells), paths)
-        share = sum(map(len, fits.values())) / max(1, len(paths))
-        if share > table.share + _SOME:
+        many = sum(map(len, fits.values()))
+        share = many / max(1, len(paths))
+        if many > 1.1 * len(fits) and share > table.share + _SOME:
             table.key, table.by, table.share, table.more = column.name, "path", share, ()
             table.column(column.name).by, table.column(column.name).names_files = "path", share
             rows = {row[column.name]: at for at, row in enumerate(table.rows)}

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,6 @@ from shared.dataset.files.packed import Picked
 from shared.dataset.files.patterns import compile
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
-from shared.dataset.tables.forms import numbered
 
 MOST = 4000
 """Files of a piece that are looked at by name."""
@@ -116,16 +115,18 @@ class Alignment:
     """Others a hit image, on average."""
     images: float
     """Images that another hits, on average."""
+    form: Callable[[str], str] = str.lower
+    """In which values are compared."""
 
 
-def align(other: Piece, image: Piece) -> Alignment | None:
+def align(other: Piece, image: Piece, form: Callable[[str], str] = str.lower) -> Alignment | None:
     """Fields by the values that both have: as many as possible, as long as most files still find each other."""
     if not other.rows or not image.rows:
         return None
-    mine = {name: _plain(image.column(name)) for name in image.fields}
+    mine = {name: list(map(form, image.column(name))) for name in image.fields}
     options = []
     for name in other.fields:
-        values = set(_plain(other.column(name)))
+        values = set(map(form, other.column(name)))
         for own, texts in mine.items():
             known = set(texts)
             both = len(values & known)
@@ -140,11 +141,11 @@ def align(other: Piece, image: Piece) -> Alignment | None:
     folder = other.pattern.rpartition("/")[0]
     if "{" in folder and folder == image.pattern.rpartition("/")[0]:  # what lies in one folder belongs together
         names = {name: name for name in compile(folder).fields}
-        best = measured(other, image, names)
+        best = measured(other, image, names, form)
     for _, _, name, own in options:
         if name in names or own in names.values():
             continue
-        tried = measured(other, image, {**names, name: own})
+        tried = measured(other, image, {**names, name: own}, form)
         if not tried.share:
             continue
         # Fewer images are found, but one each where many had the same: only these are marked.
@@ -154,22 +155,18 @@ def align(other: Piece, image: Piece) -> Alignment | None:
     return best
 
 
-def _plain(texts: Sequence[str]) -> list[str]:
-    return [numbered(text) for text in texts]
-
-
-def measured(other: Piece, image: Piece, names: Mapping[str, str]) -> Alignment:
+def measured(other: Piece, image: Piece, names: Mapping[str, str], form: Callable[[str], str] = str.lower) -> Alignment:
     """How many files find each other by the fields of `names` (of the other -> of the image)."""
     pairs = list(names.items())
-    theirs = Counter(tuple(numbered(row[name]) for name, _ in pairs) for row in other.rows)
-    ours = Counter(tuple(numbered(row[own]) for _, own in pairs) for row in image.rows)
+    theirs = Counter(tuple(form(row[name]) for name, _ in pairs) for row in other.rows)
+    ours = Counter(tuple(form(row[own]) for _, own in pairs) for row in image.rows)
     both = [key for key in ours if key in theirs]
     hit = sum(ours[key] for key in both)
     used = sum(theirs[key] for key in both)
     # Samples of large families meet only in part: compare what is complete.
     share = hit / max(1, sum(ours.values()))
     alone = 1 - used / max(1, sum(theirs.values()))
-    return Alignment(dict(names), share, alone, used / max(1, len(both)), hit / max(1, len(both)))
+    return Alignment(dict(names), share, alone, used / max(1, len(both)), hit / max(1, len(both)), form)
 
 
 def _lost(other: Piece, image: Piece, fit: Alignment) -> float:
