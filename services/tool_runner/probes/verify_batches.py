@@ -160,7 +160,8 @@ def run_model(config: Any, facts: dict[str, Any], batch: dict[str, Any], data: A
     classes = facts["vocabulary"] if reports else len(facts["label_names"])
     model = model_module.build(config, classes, *telling)
     try:
-        model_module.build(packaged(config), classes, *telling)
+        if "model.py" in needed(Path("predict.py")).files:
+            model_module.build(packaged(config), classes, *telling)
     except Exception as error:
         facts["errors"].append(
             f"model.build fails with the configuration of a package, a namespace of config.yaml's keys that is no "
