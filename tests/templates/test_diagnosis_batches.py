@@ -185,6 +185,11 @@ def test_verify_batches_on_a_good_workspace(bench):
     settled = facts["settled"]
     assert settled["preprocess.input_shape"] == [8, 40, 40] and settled["preprocess.intensity"] == "zscore"
     assert "auto" not in settled.values(), settled
+    path, built = bench.workspace / "model.py", "    inputs, *shape = whole(config.preprocess)"
+    assert built in path.read_text()
+    path.write_text(path.read_text().replace(built, f"    config = config.model_copy()\n{built}"))
+    (error,) = bench.probe("verify_batches")["errors"]
+    assert "fails with the configuration of a package" in error and "model_copy" in error
     assert facts["config"]["training.metric"] == "auc_macro" and "training.metric" not in settled
 
 
