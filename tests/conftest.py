@@ -16,9 +16,9 @@ from shared.store import Store
 RETRY_DELAYS = (0.05, 0.05, 0.1, 0.1)
 
 
-class ByFile(LoadScopeScheduling):  # type: ignore[misc]
-    """A file stays with one worker, so that its set-up is done once; in `make test` so does all of the running
-    system, whose start and main job take minutes."""
+class ByFile(LoadScopeScheduling):
+    """All tests of a file run in one worker, so that its set-up is done once; in `make test` also all of tests/e2e,
+    which share one running system and its main job."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]

@@ -117,8 +117,8 @@ def glimpse(row: masks.Row, root: Path) -> Look | None:
 
 
 def spacing(looks: Sequence[Look], how: Preprocess) -> tuple[float, float, float]:
-    """The median of the images, its finest axes made coarser until the median image has no more than max_voxels. The
-    same on all axes where slices lie across another axis in some images (sagittal and axial scans)."""
+    """The median of the images, its finest axes made coarser until the median image has no more than max_voxels. Where
+    some images are sagittal slices and others axial ones, all axes get the same: the geometric mean of all."""
     every = np.array([look.spacing for look in looks])
     thick = every.argmax(1)[every.max(1) > THICK * every.min(1)]
     median = np.median(every, axis=0)

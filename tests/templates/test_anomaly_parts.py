@@ -141,6 +141,17 @@ def test_scans_of_mixed_units_are_normalised_one_by_one(template, capsys):
     assert settled("ct", True, False) == "ct" and "only 50% of the images" in capsys.readouterr().out
 
 
+def test_slices_across_different_axes_have_one_spacing_on_all(template):
+    def settled(*spacings):
+        looks = [template.survey.Look((30, 100, 100), mm, 1, False, np.array([1.0])) for mm in spacings]
+        return template.survey.spacing(looks, template.config.Preprocess(dimensions=3, max_voxels=10**7))
+
+    axial, sagittal = (4.0, 1.0, 1.0), (1.0, 1.0, 4.0)
+    assert settled(axial, axial, axial) == axial
+    assert settled(axial, axial, sagittal) == pytest.approx([4 ** (1 / 3)] * 3, rel=1e-3)
+    assert settled(*[axial] * 9, sagittal) == axial, "one of ten is no second kind"
+
+
 def test_time_and_machine_choose_the_network(template):
     survey = template.survey
     assert survey.choose_network(None, gpu=True) == survey.choose_network(7200, gpu=True) == "segresnet"

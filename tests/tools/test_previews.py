@@ -91,6 +91,15 @@ async def test_a_table_with_its_traps(bench, scans: Path) -> None:
     assert facts["columns"]["note"]["filled"] == 0 and "note: empty, 0 distinct, 100% empty" in result.summary
 
 
+async def test_a_short_text_is_shown_whole(bench) -> None:
+    said = "How it was made. " * 40 + "The last word."
+    (bench.data / "README.txt").write_text(said)
+    (bench.data / "reports.csv").write_text("text\nclear lungs\na nodule\n")
+    result = await bench("preview_files", paths=["/data/README.txt", "/data/reports.csv"])
+    assert said in result.summary and result.data["files"]["/data/README.txt"]["kind"] == "text"
+    assert result.data["files"]["/data/reports.csv"]["rows"] == 2, "a table of texts stays one"
+
+
 @pytest.mark.parametrize(("delimiter", "name"), [(";", "a.csv"), ("\t", "a.tsv"), ("|", "a.csv"), (",", "a.csv")])
 async def test_delimiters_quotes_and_leading_zeros(bench, delimiter: str, name: str) -> None:
     lines = [

@@ -35,11 +35,9 @@ def preview(virtual: str, rows: int) -> dict[str, Any]:
         if is_table(path.name):
             try:
                 found = table(path, rows)
-                return (
-                    {"kind": "table", "size": size, **found}
-                    if [*found.get("columns", ())] != ["text"]
-                    else {"size": size, **text(path)}
-                )
+                if found.get("rows") == 1 and [*found["columns"]] == ["text"]:
+                    return {"size": size, **text(path)}  # one text, such as a README
+                return {"kind": "table", "size": size, **found}
             except TableError as error:
                 # Text that is no table, such as a licence or a COCO file, is still worth a look.
                 found = text(path)

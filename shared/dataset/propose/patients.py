@@ -22,7 +22,7 @@ from shared.dataset.tables.words import acquired
 _ONE_PERSON = re.compile(rf"(?:^|[/_. -])((?:{PERSONS})[-_ ]?\d+)(?=[/_. -])", re.I)
 _DAY = re.compile(r"(?:19|20)\d{2}[01]\d[0-3]\d")
 _MOST_OF_A_ROW = 20
-"""Images, on average, where one row names several."""
+"""Images of a row, on average: a row with more is of a site or a class."""
 _BEFORE_VIEW = r"^.*?([^\W\d_]*[-_ ]?\d+)"
 _GROUPS = re.compile(
     r"lesion|study|exam|accession|stay|admission|slide|specimen|family|donor|biopsy|video|sequence (?:id|no|number)",
