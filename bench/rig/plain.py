@@ -81,8 +81,9 @@ def loop() -> None:
     begin()
     for _ in range(wanted.most_epochs):
         for batch in loader:
-            logits = network(batch["image"].to(device))["logits"]
-            loss = loss_of(logits, batch["labels"][:, None].to(device))
+            with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):  # as the template does there
+                logits = network(batch["image"].to(device))["logits"]
+            loss = loss_of(logits.float(), batch["labels"][:, None].to(device))
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)

@@ -250,6 +250,13 @@ def record(run_id: Annotated[str, typer.Argument(metavar="RUN")], file: Annotate
 
 
 @app.command()
+def rules(run_id: Annotated[str, typer.Argument(metavar="RUN")], file: Annotated[Path, typer.Argument()]) -> None:
+    """Write the rules by which a run's cases were found to a YAML file: what a person approves with its split."""
+    with connect() as gateway:
+        whole(gateway, f"/runs/{run_id}/artifacts/rules", file, "rules")
+
+
+@app.command()
 def replay(file: Annotated[Path, typer.Argument()]) -> None:
     """Play a recorded run again, and name where reality went another way; the exit code is 1 where it did."""
     from services.command import replay as again  # the bus takes long to import

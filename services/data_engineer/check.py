@@ -38,7 +38,7 @@ def check_dataset(answer: PreparedDataset, facts: Facts, brief: Brief) -> list[s
 def unread(facts: Facts, beside: Sequence[ToolResult], before: Sequence[ToolResult]) -> list[str]:
     """What `try_rules` in the turn of the submission tells for the first time. Of several the one that tried the rules
     submitted counts."""
-    known = {one.lost for result in before for one in _coverages(result)}
+    told = [one for result in before for one in _coverages(result)]
     tried = [result for result in beside if result.tool == TryRules.tool]
     found = [one for result in tried for one in _coverages(result)]
     same = [one for one in found if one.model_dump(mode="json") == facts.get("coverage")]
@@ -50,8 +50,16 @@ def unread(facts: Facts, beside: Sequence[ToolResult], before: Sequence[ToolResu
         f"`try_rules` beside it leaves out {one.lost:,} files, rows or cases, which no answer before told: read why, "
         "and submit again if that is meant"
         for one in same[:1]
-        if one.lost and one.lost not in known
+        if one.lost and not _told(one, told)
     ]
+
+
+def _told(found: Coverage, before: Sequence[Coverage]) -> bool:
+    """Whether an earlier answer lost the same number in all, or earlier ones no fewer for each reason."""
+    each = all(
+        many <= max((one.left_out.get(why, 0) for one in before), default=0) for why, many in found.left_out.items()
+    )
+    return each or any(one.lost == found.lost for one in before)
 
 
 def _coverages(result: ToolResult) -> list[Coverage]:

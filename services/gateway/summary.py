@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from services.gateway.blocks import clean
+from services.gateway.built import built
 from services.gateway.questions import asked
 from shared.contracts.base import SEGMENTATIONS, Event, Spent
 from shared.contracts.runs import Candidate, TaskPlanned
@@ -156,13 +157,11 @@ def left_out_of(state: RunState) -> dict[str, int]:
 
 def _model(state: RunState) -> Iterable[tuple[str, str]]:
     if state.assembled:
-        module = state.assembled.module
-        shape = "x".join(str(size) for size in module.input_shape)
-        yield (
-            "Model",
-            f"{module.model} on {shape} input, loss {module.loss}"
-            + (f", augmentation {module.augmentation}" if module.augmentation else ""),
-        )
+        package = state.trained.package if state.trained else None
+        made = (job for job in state.jobs_done.values() if package and package in job.outputs.values())
+        one = built(state.assembled.module, next(made, None))
+        augmentation = f", augmentation {one.augmentation}" if one.augmentation else ""
+        yield "Model", f"{one.network} on {one.shape} input, loss {one.loss}{augmentation}"
     if state.trained:
         figures = ", ".join(
             f"{name} {value:.3f}" for name, value in state.trained.validation.items() if isinstance(value, float)

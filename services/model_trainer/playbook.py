@@ -12,7 +12,7 @@ from shared.agent.calls import call, submit, text_of
 from shared.agent.returning import bad_samples, hand_back
 from shared.contracts.starting import StartTraining, Try, TryConfigs
 from shared.contracts.tools import EditFiles, ReadFiles
-from shared.contracts.training import TRAIN, FinishedTraining
+from shared.contracts.training import TRAIN, FinishedTraining, for_training
 from shared.contracts.transcript import Call, Observation
 from shared.errors import GateFailed, UserError
 from shared.failures import Ended, Known, diagnose, named
@@ -31,8 +31,7 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
     keys = parsed(text_of(looked.results[0], CONFIG))
     found = yield from search(brief, keys, text_of(looked.results[0], FILE))
     seconds = brief.train_seconds - found.seconds
-    # The rest of the budget is for starting, checking the images and writing the package.
-    change: Changes = {"training.train_seconds": int(seconds * 0.9), "training.seed": brief.requested.seed}
+    change: Changes = {"training.train_seconds": for_training(seconds), "training.seed": brief.requested.seed}
     change |= found.changes
     causes: list[str] = []
     for number in range(TRIES):

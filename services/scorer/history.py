@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from shared.contracts.base import Event
 from shared.contracts.data import DatasetLocked
 from shared.contracts.erasure import Tombstone
+from shared.contracts.questions import YES, QuestionAnswered, QuestionAsked, approve
 from shared.contracts.scoring import Gate
 from shared.contracts.state import RunState
 from shared.contracts.training import JobFinished, JobKind, JobStarted, TrainingFinished
@@ -39,6 +40,16 @@ def taken_in_for_locks(events: Sequence[Event]) -> list[JobFinished]:
     """The ends of the intake jobs whose tables were locked, of all locks of a run."""
     causes = {event.caused_by for event in events if isinstance(event, DatasetLocked)}
     return [event for event in events if isinstance(event, JobFinished) and event.event_id in causes]
+
+
+def approved(events: Sequence[Event]) -> bool:
+    """Whether a person said yes to the split of each lock of a run."""
+    locks = {event.event_id for event in events if isinstance(event, DatasetLocked)}
+    asked = {event.event_id: event.caused_by for event in events if isinstance(event, QuestionAsked)
+             and (event.sender, event.question.key) == ("task_manager", approve("split"))}  # fmt: skip
+    yes = {asked.get(event.caused_by or "") for event in events if isinstance(event, QuestionAnswered)
+           and (event.sender, event.value) == ("gateway", YES)}  # fmt: skip
+    return locks <= yes
 
 
 def counted(runs: Sequence[RunState], stones: Sequence[Tombstone]) -> str:

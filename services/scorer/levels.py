@@ -76,8 +76,9 @@ def alarm(
         return Gate(name="alarm", passed=True, evidence=f"{name} {reached:.3f} is not above the alarm bar {bar:.3f}")
     checks = ", ".join(f"{name} {count}" for name, count in sorted(leakage.checks.items()))
     p = "undefined" if permutation_p is None else f"{permutation_p:.4f}"
+    raised = RAISED if any(leakage.checks.values()) else f"{RAISED}, though no check found one"
     text = (
-        f"{name} {reached:.3f} is above the alarm bar {bar:.3f}: {RAISED}. Leak report: {checks}. Permutation p = {p}."
+        f"{name} {reached:.3f} is above the alarm bar {bar:.3f}: {raised}. Leak report: {checks}. Permutation p = {p}."
     )
     return Gate(name="alarm", passed=True, evidence=text)
 

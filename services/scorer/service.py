@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from services.scorer.altered import with_controls
 from services.scorer.answers import MAX_BYTES
-from services.scorer.history import counted, job_id, package_of_this_lock, taken_in_for_locks
+from services.scorer.history import approved, counted, job_id, package_of_this_lock, taken_in_for_locks
 from services.scorer.isolation import isolated
 from services.scorer.lock.copies import find_copies
 from services.scorer.lock.left_out import BOUND, left_out
@@ -206,7 +206,7 @@ class Scorer:
         earlier = [one for one in taken_in_for_locks(events) if one.event_id != taken_in.event_id]
         tables = [*[await asyncio.to_thread(self._table, one) for one in earlier], table]
         addressed = sum(sealed.facts.split_from == "made" or row.split == "test" for row in sealed.rows)
-        carried = residual(tables, words, addressed).gate
+        carried = residual(tables, words, addressed).gate(approved(events))
         before = counted(await self.bus.of_dataset(planned.card), await self.bus.tombstones())
         return await asyncio.to_thread(
             score,

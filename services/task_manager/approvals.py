@@ -34,7 +34,11 @@ def _text(fact: Event | None) -> str:
         case DatasetLocked():
             sides = ", ".join(f"{side} {number}" for side, number in fact.patients.items())
             leaks = ", ".join(f"{name} {number}" for name, number in fact.leakage.checks.items())
-            return f"May a model be trained on this split? Patients: {sides}. Leakage checks: {leaks or 'none'}"
+            return (
+                f"May a model be trained on this split? Patients: {sides}. Leakage checks: {leaks or 'none'}. A yes "
+                f"also vouches for the rules that found its cases: `m3builder rules {fact.run_id} FILE` brings them. "
+                "They say how cases are found; a list of cases with their classes could tell the answers of the test"
+            )
         case RunScored(metric=metric):
             figures = f", {metric.name} {metric.value:.3f} ({metric.low:.3f} to {metric.high:.3f})" if metric else ""
             return f"May this package be handed out? Its level is {fact.level}{figures}"

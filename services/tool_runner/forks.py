@@ -24,7 +24,7 @@ from shared.contracts.base import Ref
 from shared.contracts.starting import Repackage, Try, TryConfigs
 from shared.contracts.state import RunState
 from shared.contracts.tools import ToolCall, ToolResult
-from shared.contracts.training import JobFinished, Tried
+from shared.contracts.training import JobFinished, Tried, for_training
 from shared.errors import ToolBroken, ToolRefused
 from shared.store import FileEntry, FolderManifest, Store
 from shared.store.paths import UnsafePath
@@ -37,8 +37,6 @@ CONFIG, NOTE = "config.yaml", "try.json"
 LEFT_BEHIND = (*RESULTS, "progress.jsonl", NOTE)
 """Of a workspace, what a copy does not begin with: it says how another training ended."""
 CHECKPOINTS = "checkpoints"
-SHARE = 0.9
-"""Of a job's seconds, that `train_seconds` gets: the rest is for starting and for writing the package."""
 MAX_FILE = 200_000
 """Characters of a file that a try brings."""
 
@@ -116,9 +114,9 @@ class Forks:
         training = config.get("training") or {}
         if "train_seconds" in training:
             # The time of a job is bounded by its own seconds.
-            changes.setdefault("training.train_seconds", int(SHARE * seconds + spent))
+            changes.setdefault("training.train_seconds", int(for_training(seconds) + spent))
         if "whole_seconds" in training and (whole := self.state.budget.train_seconds):
-            changes.setdefault("training.whole_seconds", int(SHARE * whole))
+            changes.setdefault("training.whole_seconds", for_training(whole))
         files[CONFIG] = await self._stored(set_keys(name, text, changes))
         manifest = FolderManifest(files=files, links=base.links)
         manifest.check()

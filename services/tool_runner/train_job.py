@@ -103,8 +103,8 @@ class TrainJob:
         finally:
             await asyncio.to_thread(remove_tree, scratch)
         if end["outcome"] == "ok":
-            # Nothing was measured anew.
-            end["metrics"] = {name: value for name, value in weights.metrics.items() if name not in ("tiers", "curve")}
+            before = {name: value for name, value in weights.metrics.items() if name not in ("tiers", "curve")}
+            end["metrics"] = before | end["metrics"]
             end["own_code"] = tuple(dict.fromkeys((*weights.own_code, *end["own_code"])))
         return end
 

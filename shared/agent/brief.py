@@ -82,7 +82,7 @@ def make_brief(
             for key, value in state.answers.items()
             if role == "data_engineer" or state.askers.get(key) != "data_engineer"
         },
-        budget=f"{used} Tries and the training that is delivered may take {job:g} s together{compared}."
+        budget=f"{used} Tries may take {job:g} s together, and a training what they left of it{compared}."
         if later
         else used,
         weights=weights if later else (),

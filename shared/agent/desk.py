@@ -161,7 +161,8 @@ class Desk:
             seconds, command = min(arguments.seconds, left), list(TRAIN)
         if isinstance(arguments, StartTraining):
             command = list(arguments.command)
-            text = f"job {call_id} is queued for at most {seconds:.0f} s; you will be woken by its end"
+            cut = f", not {arguments.seconds:.0f}, as no more is left" * (seconds < arguments.seconds)
+            text = f"job {call_id} is queued for at most {seconds:.0f} s{cut}; you will be woken by its end"
             result = ToolResult(call_id=call_id, tool=arguments.tool, ok=True, summary=text, data={"jobs": [call_id]})
         else:
             result = await self.call(call_id, arguments.tool, arguments.model_dump(mode="json"))

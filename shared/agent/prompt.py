@@ -27,6 +27,8 @@ CARDS_ROOM = 30_000
 CUTS = (4000, 1200, 500, 200, 80)
 AWAY = 200
 """Of one that is not here and cannot be taken."""
+CARD_WORDS = 800
+"""Characters of a card's description for the roles behind the lock."""
 EVIDENCE = 4000
 """Characters of what was handed back."""
 
@@ -107,6 +109,9 @@ def _from_others(brief: Brief) -> dict[str, str]:
         card = brief.planned.card
         told = {"name": card.name, "description": card.description, **card.extra, "files": brief.files or _files(card)}
         parts["Card of the dataset"] = as_text({name: one for name, one in told.items() if one})
+    if brief.planned and brief.locked:
+        card = brief.planned.card
+        parts["Dataset, in the words of its card"] = f"{card.name}: {shortened(card.description, CARD_WORDS)}"
     if brief.locked:
         lock = brief.locked
         sides = {
@@ -124,6 +129,8 @@ def _from_others(brief: Brief) -> dict[str, str]:
     if brief.weights:
         shelf = [one.model_dump(mode="json", exclude_defaults=True) for one in brief.weights]
         parts["Weights on the shelf"] = as_text(shelf)
+    elif brief.locked:
+        parts["Weights on the shelf"] = "none"
     parts["Machine"] = as_text(brief.machine) if brief.machine else ""
     parts["Answered by a person"] = as_text(brief.answers) if brief.answers else ""
     if back := brief.handed_back:

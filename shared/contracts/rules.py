@@ -21,8 +21,10 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(_listed)]
-"""One pattern or a list of them; a file that fits one of them counts."""
+Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+"""One text or a list of them."""
+Patterns = Texts
+"""A file that fits one of them counts."""
 Split = Literal["train", "val", "test"]
 
 
@@ -48,6 +50,14 @@ class Table(Contract):
     column says what the field says."""
     called: dict[str, str] = {}
     """What the table writes there (`baseline_arm_1`, `right`) -> what the images' names say (`BL`, `R`)."""
+    only: dict[str, Texts] = {}
+    """Column -> values of the rows that count, such as {status: [corrected]}; all rows where it says nothing."""
+
+    @model_validator(mode="after")
+    def _of_rows(self) -> Self:
+        if self.key is None and (self.only or self.rows):
+            raise ValueError("`only` and `rows` choose among rows: they need `key`, the column that names the case")
+        return self
 
 
 class Source(Contract):
@@ -71,6 +81,10 @@ class Source(Contract):
     value: str | None = None
     part: str | None = None
     """Regular expression with one group: the part of the value that counts, such as `^(\\d+)`."""
+    prefix: str = ""
+    """Put before each value: numbers of two sites (`7` and `7`) are not one."""
+    otherwise: "Source | None" = None
+    """Where a case has no value of this source: a table for each site, or corrections before what they correct."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -83,6 +97,10 @@ class Source(Contract):
         if (self.table is None) != (self.column is None):
             raise ValueError("`table` and `column` go together")
         return self
+
+    def chain(self) -> "tuple[Source, ...]":
+        """This one and those that stand in for it, in their order."""
+        return (self, *(self.otherwise.chain() if self.otherwise else ()))
 
 
 class Images(Contract):
@@ -149,6 +167,9 @@ class MaskRule(Contract):
 
     kind: MaskKind = "file"
     files: Patterns = ()
+    take: Literal["all", "first"] = "all"
+    """Of a case for which several patterns of `files` have masks: all of them, or those of the first one, such as a
+    consensus before its readers."""
     structure: str | None = None
     """Name of the structure where everything that is not 0, or that a list marks (coco and alike), belongs to one;
     `{field}` takes a field's text."""
@@ -183,6 +204,20 @@ class MaskRule(Contract):
     marked: Source | None = None
     """Yes or no (1 or 0), or how many: whether there is something to mark. Of cases without a mask one with no is
     healthy, whatever `missing` says, and one with yes lacks its mask and is left out."""
+    unmarked: Texts = ()
+    """Values of `marked` that say no, where it is told in words; all others say yes."""
+
+    @model_validator(mode="after")
+    def _of_use(self) -> Self:
+        if self.take == "first" and (
+            self.kind not in ("file", "palette", "array") or self.table or len(self.files) < 2
+        ):
+            raise ValueError(
+                "`take: first` chooses among several patterns of `files` that the fields of images lead to"
+            )
+        if self.unmarked and self.marked is None:
+            raise ValueError("`unmarked` names values of `marked`: say where these stand")
+        return self
 
 
 class TextRule(Contract):
@@ -205,14 +240,14 @@ class SplitRule(Contract):
 class Excluded(Contract):
     """What is not to be used: image files by their paths (`files`), or cases of which `source` has one of `values`."""
 
-    files: Pattern | None = None
+    files: Patterns = ()
     source: Source | None = None
-    values: tuple[str, ...] = ()
+    values: Texts = ()
     reason: str = Field(min_length=1)
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if (self.files is None) == (self.source is None) or (self.source is None) != (not self.values):
+        if bool(self.files) == (self.source is not None) or (self.source is None) != (not self.values):
             raise ValueError("`exclude` needs either `files`, or `source` with the `values` that are not to be used")
         return self
 
@@ -268,6 +303,10 @@ class Rules(Contract):
             raise ValueError(f"no table is named {', '.join(sorted(map(str, unknown)))} in `tables`")
         return self
 
+    def label_sources(self) -> tuple[Source, ...]:
+        """All that may tell the class of a case."""
+        return self.label.source.chain() if self.label and self.label.source else ()
+
     def sources(self) -> tuple[Source, ...]:
         label = (self.label.source,) if self.label else ()
         texts = self.text.sources if self.text else ()
@@ -275,4 +314,4 @@ class Rules(Contract):
         excluded = (one.source for one in self.exclude)
         marked = (one.marked for one in self.masks)
         found = (self.patient, self.slope, self.intercept, *label, *texts, *split, *excluded, *marked)
-        return tuple(source for source in found if source is not None)
+        return tuple(one for source in found if source is not None for one in source.chain())

@@ -44,8 +44,9 @@ class TryConfigs(ToolArgs):
     """Train 1 to 8 variants of the workspace for `seconds` each and go to sleep until all have ended; you are then told
     one table of all trainings so far, best first. Each runs in a copy of its own, side by side where runners are free,
     so your workspace stays as it is; the package of any can be delivered. Give only what differs: no changes are the
-    workspace as it is. `training.train_seconds` is set for you. All tries and the last training together may take the
-    run's `train_seconds`; what a job takes to begin and end beyond its seconds is not counted. Tries that run side by
+    workspace as it is. `training.train_seconds` is set for you. All tries together may take the run's
+    `train_seconds`, and a training in the workspace, which is not counted itself, what they have left of it; what a job
+    takes to begin and end beyond its seconds is not counted either. Tries that run side by
     side share the machine: of two on two cores each makes half of the steps.
     """
 
@@ -58,7 +59,8 @@ class TryConfigs(ToolArgs):
 class Repackage(ToolArgs):
     """Write the package of a finished training anew, in seconds: its weights, with the code of your workspace as it is
     now (predict.py and what it imports) and those .json files of the workspace that the package has, too, such as an
-    edited config.json. A job without training: you sleep, and deliver it by its own id.
+    edited config.json. A job without training, which measures the new package on the validation cases: you sleep, and
+    deliver it by its own id.
     """
 
     tool = "repackage"

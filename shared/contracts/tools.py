@@ -18,6 +18,8 @@ ToolClass = Literal["data", "build", "train", "intake"]
 
 MAX_RESULT_CHARS = 12_000
 """Head and tail of a longer output are kept; the whole goes to the store."""
+MAX_FILE_CHARS, MAX_READ_CHARS = 15_000, 30_000
+"""The same of a file that is read, and of all files of one call: several programs of a template fit, each whole."""
 
 MAX_PICTURE_BYTES = 48_000
 """Of one picture in a result: three of them in base64 leave room for texts in a message."""

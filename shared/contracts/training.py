@@ -10,6 +10,12 @@ TRAIN = ("python", "train.py", "--config", "config.yaml")
 """What a try runs, and the playbook."""
 REPACKAGE = ("python", "-P", "-m", "shared.training.repackage")
 
+
+def for_training(seconds: float) -> int:
+    """Of a job's seconds, what the configuration's `train_seconds` gets: the rest is for starting and for ending."""
+    return int(seconds - min(0.1 * seconds, 20 + 0.02 * seconds))
+
+
 JobKind = Literal["train", "predict", "intake"]
 Outcome = Literal["ok", "failed", "timeout", "memory", "cancelled", "lost"]
 

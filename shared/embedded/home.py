@@ -181,6 +181,14 @@ def free_ports(names: Sequence[str]) -> dict[str, int]:
     return ports
 
 
+@contextlib.contextmanager
+def choosing_ports() -> Iterator[None]:
+    """One system of this installation at a time: of two that start together both would find the same ports free."""
+    with Path(__file__).open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def port_is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

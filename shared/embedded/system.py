@@ -21,7 +21,15 @@ from shared.bus import Bus
 from shared.bus.rights import users
 from shared.contracts.base import SERVICES, Service
 from shared.embedded import processes
-from shared.embedded.home import NATS_USER, Home, Remembered, first_memory, free_ports, port_is_free
+from shared.embedded.home import (
+    NATS_USER,
+    Home,
+    Remembered,
+    choosing_ports,
+    first_memory,
+    free_ports,
+    port_is_free,
+)
 from shared.embedded.nats import nats_command, wait_for_nats
 from shared.embedded.processes import Record
 from shared.embedded.s3 import STOP_SECONDS, S3Keys, S3Ports, identities, remove_sockets, s3_command, wait_ready
@@ -84,10 +92,12 @@ def up(
         if fill and home.recall():
             raise UserError(f"There is a system in {home.root} already: set M3_HOME to a folder without one.")
         home.make(settings.runner_uid)
-        memory = _memory(home, settings, data_roots)
-        ours = memory.settings(settings.model_copy(update={"home": home.root}))
-        found = {name: processes.load(name, home.run) for name in (*SERVERS, *SERVICES)}
-        if _start_servers(home, memory, ours.s3_bucket_prefix, found, tell):
+        with choosing_ports():
+            memory = _memory(home, settings, data_roots)
+            ours = memory.settings(settings.model_copy(update={"home": home.root}))
+            found = {name: processes.load(name, home.run) for name in (*SERVERS, *SERVICES)}
+            started = _start_servers(home, memory, ours.s3_bucket_prefix, found, tell)
+        if started:
             tell("streams and buckets")
             (fill or _provision)(ours)
         _start_services(home, memory, ours, found, tell, [name for name in SERVICES if name not in leave_out])

@@ -169,9 +169,11 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             shown = "not defined" if value is None or not math.isfinite(value) else f"{value:.3f}"
             before = "-" if self.loss is None else f"{self.loss:.4f}"
             ranks.say(f"epoch {paced['epoch']:.0f}/{paced['epochs']:g} loss {before} {name} {shown}")
-        lead = 2 * math.sqrt(max(0.0, value * (1 - value)) / self.patients) if self.ended and value else 0.0
+        error = math.sqrt(max(0.0, value * (1 - value)) / self.patients) if value else 0.0
+        lead = 2 * error + 1e-9 if self.ended and value else 0.0  # of equals the average
         seen = getattr(model, "module", model)
-        self.best.consider(seen, value, loss, lead, epoch=round(state.epoch or 0.0, 2), step=state.global_step)
+        merit = metrics.get("eval_merit", value)
+        self.best.consider(seen, merit, loss, lead, epoch=round(state.epoch or 0.0, 2), step=state.global_step)
         if 0 < self.wanted.patience <= self.best.waited:
             control.should_save = control.should_training_stop = True
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -50,12 +51,13 @@ def _learn(rows: Sequence[tuple[str, str]], vocabulary: int, most: int) -> tuple
     left = Counter(tuple(number_of[one] for one in said if one in number_of) for said in split)
     left.pop((), None)
     texts = [said for said, _ in left.most_common(TEXTS)]
-    found = Telling(telling, list(number_of), texts, [])
-    return words, Telling(telling, found.sentences, texts, worth(found, reports, words) if texts else [])
+    found = Telling(telling, list(number_of), texts, [], [])
+    return words, worth(found, reports, words) if texts else found
 
 
-def worth(telling: Telling, reports: Sequence[str], words: Words) -> list[list[float]]:
-    """Ridge regression, on a training report's facts, of how alike each text is to it (ROUGE-L)."""
+def worth(telling: Telling, reports: Sequence[str], words: Words) -> Telling:
+    """With `usual`, and `worth` by ridge regression, on a training report's facts, of how alike each text is to it
+    (ROUGE-L)."""
     count = min(COMPARED, len(reports))
     drawn = [reports[place * len(reports) // count] for place in range(count)]
     made = [tuple(tokens(" ".join(telling.sentences[number] for number in said))) for said in telling.texts]
@@ -64,4 +66,5 @@ def worth(telling: Telling, reports: Sequence[str], words: Words) -> list[list[f
     middle, level = facts.mean(0), alike.mean(0)
     off = facts - middle
     slopes = np.linalg.solve(off.T @ off + FIRM * np.eye(len(middle)), off.T @ (alike - level))
-    return np.column_stack([level - middle @ slopes, slopes.T]).round(4).tolist()
+    found = np.column_stack([level - middle @ slopes, slopes.T])
+    return replace(telling, worth=found.round(4).tolist(), usual=middle.round(4).tolist())

@@ -27,6 +27,12 @@ def scores(references: Sequence[str], answers: Sequence[str]) -> dict[str, float
     }
 
 
+def merit(figure: float, answers: Sequence[str]) -> float:
+    """What weights and writers are chosen by: `figure`, one less where all cases have the same report. Such a text has
+    seen no image, and is often the likest to all reports."""
+    return figure - (len(set(answers)) < 2)
+
+
 def image_dependence(
     references: Sequence[str], answers: Sequence[str], patients: Sequence[str], seed: int = 0
 ) -> dict[str, float | None]:

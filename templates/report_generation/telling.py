@@ -24,6 +24,11 @@ class Telling:
     """What is left of training reports when other sentences are left out: numbers of sentences in their order."""
     worth: Sequence[Sequence[float]]
     """How alike each text is to a report (ROUGE-L): where it has no fact at all, then what each fact adds."""
+    usual: Sequence[float]
+    """Share of training reports that have each fact."""
+    trust: float = 1.0
+    """How much of the way from there to what the images say is gone: what a network is too sure of makes texts worse
+    than one for all."""
 
     def __len__(self) -> int:
         return len(self.words) + len(self.sentences)
@@ -36,7 +41,9 @@ class Telling:
     def report(self, likely: Sequence[float]) -> str:
         """The text that is expected to be most alike to the report, by the likelihood of its facts (minimum Bayes risk,
         Kumar and Byrne 2004): where nothing is known, what is most alike to all reports."""
-        said = self.texts[int((self._worth[:, 0] + self._worth[:, 1:] @ np.asarray(likely)).argmax())]
+        usual = np.asarray(self.usual)
+        facts = usual + self.trust * (np.asarray(likely) - usual)
+        said = self.texts[int((self._worth[:, 0] + self._worth[:, 1:] @ facts).argmax())]
         return " ".join(self.sentences[number] for number in said)
 
     @cached_property

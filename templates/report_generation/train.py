@@ -24,10 +24,10 @@ import numpy as np
 import pretrained
 import torch
 from deliver import deliver
-from metrics import scores
+from metrics import merit, scores
 from transformers import set_seed
 from words import plain
-from writing import costs, write_all, writers
+from writing import costs, likely_all, trusted, write_all, writers
 
 from shared.training import callbacks, checkpoints, checks, program, ranks, saved
 from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
@@ -143,11 +143,15 @@ def train(config: Any) -> int:
     # What is delivered: reports of all validation cases, the package, then metrics.json, which says that all is done.
     numbers = list(range(len(val_set)))
     references = [plain(row["target"]) for row in val_set.rows]
+    if "sentences" in by:
+        likely = likely_all(network, val_set, wanted.batch_size)
+        train_set.telling = val_set.telling = trusted(val_set.telling, likely, references, wanted.metric)
+        ranks.say(f"images are trusted by {val_set.telling.trust:g}")
     written = {
         writer: write_all(network, val_set, numbers, config.text.max_tokens, wanted.batch_size, writer) for writer in by
     }
     figures = {writer: scores(references, answers)[wanted.metric] for writer, answers in written.items()}
-    writer = max(by, key=lambda writer: figures[writer])
+    writer = max(by, key=lambda writer: merit(figures[writer], written[writer]))
     ranks.say(f"{wanted.metric} by writer: " + ", ".join(f"{name} {figure:.3f}" for name, figure in figures.items()))
     config = config.model_copy(update={"text": config.text.model_copy(update={"writer": writer})})
     if ranks.first():
@@ -176,13 +180,13 @@ class ReportTrainer(callbacks.AveragingTrainer):
         cases: Any = self.eval_dataset
         drawn = np.unique(np.linspace(0, len(cases) - 1, min(self.judged, len(cases))).round().astype(int)).tolist()
         references = [plain(cases.rows[number]["target"]) for number in drawn]
-        of_all = [
-            scores(references, write_all(self.model, cases, drawn, self.length, self.args.eval_batch_size, writer))
-            for writer in self.by
-        ]
-        measured = max(of_all, key=lambda found: found[self.metric])
-        prefix = more.get("metric_key_prefix", "eval")
-        found.metrics.update({f"{prefix}_{name}": value for name, value in measured.items()})
+        size = self.args.eval_batch_size
+        of_all = [write_all(self.model, cases, drawn, self.length, size, writer) for writer in self.by]
+        measured = [scores(references, answers) for answers in of_all]
+        for of_one, answers in zip(measured, of_all, strict=True):
+            of_one["merit"] = merit(of_one[self.metric], answers)
+        prefix, best = more.get("metric_key_prefix", "eval"), max(measured, key=lambda of_one: of_one["merit"])
+        found.metrics.update({f"{prefix}_{name}": value for name, value in best.items()})
         return found
 
 

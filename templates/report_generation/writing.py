@@ -2,10 +2,13 @@
 
 import math
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
-from telling import reports_of
+from metrics import merit, scores
+from telling import Telling, reports_of
 
 from shared.training import ranks
 from shared.training.configfile import ConfigError
@@ -13,6 +16,8 @@ from shared.training.configfile import ConfigError
 AT_ONCE = 4
 """Batches of the training that are written as one: without gradients they need less memory than one of these, and a
 step of the decoder takes hardly longer for many reports than for few."""
+TRUSTS = (1.0, 0.7, 0.5, 0.35, 0.25)
+"""Of which one is chosen (telling.py)."""
 
 
 def writers(config: Any, telling: Any) -> list[str]:
@@ -32,15 +37,39 @@ def write_all(model: Any, data: Any, numbers: list[int], length: int, batch_size
 
 def write_reports(model: Any, data: Any, numbers: list[int], length: int, batch_size: int, writer: str) -> list[str]:
     """Reports of these samples, in their order, by this process."""
-    device = next(model.parameters()).device
     training = model.training
     model.eval()
     texts: list[str] = []
-    for start in range(0, len(numbers), AT_ONCE * batch_size):
-        batch = [data[number]["image"] for number in numbers[start : start + AT_ONCE * batch_size]]
-        texts += reports_of(model, torch.stack(batch).to(device), length, writer, data.words, data.telling)
+    for batch in batches(model, data, numbers, AT_ONCE * batch_size):
+        texts += reports_of(model, batch, length, writer, data.words, data.telling)
     model.train(training)
     return texts
+
+
+def batches(model: Any, data: Any, numbers: list[int], size: int) -> Iterator[torch.Tensor]:
+    """Images of these samples, where the model is."""
+    device = next(model.parameters()).device
+    for start in range(0, len(numbers), size):
+        yield torch.stack([data[number]["image"] for number in numbers[start : start + size]]).to(device)
+
+
+def likely_all(model: Any, data: Any, batch_size: int) -> list[list[float]]:
+    """The likelihood of each fact, a line a sample; each process looks at its share."""
+    mine = list(range(len(data)))[ranks.number() :: ranks.count()]
+    model.eval()
+    return ranks.gathered(
+        [line for batch in batches(model, data, mine, AT_ONCE * batch_size) for line in model.likely(batch)]
+    )
+
+
+def trusted(telling: Telling, likely: list[list[float]], references: list[str], metric: str) -> Telling:
+    """With the trust in images whose texts serve these cases best."""
+
+    def reached(one: Telling) -> float:
+        answers = [one.report(line) for line in likely]
+        return merit(scores(references, answers)[metric], answers)
+
+    return max((replace(telling, trust=trust) for trust in TRUSTS), key=reached)
 
 
 def costs(
@@ -56,10 +85,10 @@ def costs(
     writing = time.monotonic() - begin
     torch.set_rng_state(random_state)
 
-    def batches(count: int, size: int) -> int:
+    def turns(count: int, size: int) -> int:
         return math.ceil(count / size / ranks.count())
 
     # An evaluation has no backward pass: about a third of the work.
-    loss = batches(len(val_set), wanted.batch_size) * batch_seconds / 3
-    evaluation = loss + batches(min(wanted.judged, len(val_set)), several) * writing
-    return evaluation, 1.5 * batches(len(val_set), several) * writing
+    loss = turns(len(val_set), wanted.batch_size) * batch_seconds / 3
+    evaluation = loss + turns(min(wanted.judged, len(val_set)), several) * writing
+    return evaluation, 1.5 * turns(len(val_set), several) * writing

@@ -21,9 +21,9 @@ class Preprocess(Section):
     """[D, H, W] in mm that images are resampled to; in 2D, D is as in the file: slices are seen one by one."""
     max_voxels: int = 1_000_000
     """Of an image at that spacing, where spacing is auto."""
-    passes: int = Field(default=16, ge=0)
-    """Times that the training should see each image whole: without a GPU auto makes them coarser for it, within reason
-    (survey.py); 0: it does not."""
+    passes: int = Field(default=32, ge=0)
+    """Times that the training should see each structure in each image: without a GPU auto makes images coarser for it,
+    within reason (survey.py); 0: it does not."""
     patch_size: tuple[int, int] | tuple[int, int, int] | Literal["auto"] = "auto"
     """[D, H, W] or [H, W] voxels of that spacing that the network sees at once."""
     patch_voxels: int = 2**18
@@ -94,6 +94,8 @@ class Prediction(Section):
     """Axes over whose mirrored images probabilities are averaged; each doubles the time."""
     min_component_mm3: Annotated[float, Field(ge=0)] | Literal["auto"] = "auto"
     """Smaller connected pieces of a structure are taken for background. auto: what is best on the validation part."""
+    min_component_score: Annotated[float, Field(ge=0, lt=1)] | Literal["auto"] = "auto"
+    """Pieces become background, too, in which the probability of a structure nowhere comes to this; auto likewise."""
 
 
 class Training(configfile.Training):

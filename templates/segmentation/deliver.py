@@ -58,6 +58,7 @@ def deliver(
     more = {
         "grid": f"the images' own, {len(scores)} validation images",
         "min_component_mm3": config.prediction.min_component_mm3,
+        "min_component_score": config.prediction.min_component_score,
         **more,
         **of_cases(scores),
     }

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,12 @@ SHARE = 0.1
 """Part of the time that evaluations during the training may take, about."""
 SPECKS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 """mm3 that are tried for `prediction.min_component_mm3`."""
+SURE = (0.0, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Probabilities that are tried for `prediction.min_component_score`."""
+KEPT = {"min_component_mm3": 0.0, "min_component_score": 0.0}
+"""Every piece."""
 GAIN = 0.002
-"""In Dice, for which small pieces are left out."""
+"""In Dice, for which pieces are left out."""
 
 
 class Judge:
@@ -49,7 +53,7 @@ class Judge:
         all images, healthy ones as well. -> Dice, None where no image has a structure and none was found."""
         begin = time.monotonic()
         ranks.share_buffers(model)
-        (scores,) = self.scores(model, (0.0,))
+        (scores,) = self.scores(model, [KEPT])
         dice, every = summary(scores, self.data.label_names)["dice"], of_all_cases(scores) or 0.0
         self.seconds = time.monotonic() - begin
         self.best.consider(model, dice, 1 - every, epoch=round(epoch, 2), step=step, weights=name)
@@ -70,31 +74,35 @@ class Judge:
         return bool(ranks.most(time.monotonic() + looks * self.seconds - self.until)[0] <= 0)
 
     def settled(self, model: torch.nn.Module) -> Any:
-        """The configuration with the size of the pieces that are left out, where that is `auto`."""
-        if self.config.prediction.min_component_mm3 != "auto":
-            return self.config
-        least = 0.0
-        if self.affords(2):
-            dice = [of_all_cases(found) or 0.0 for found in self.scores(model, SPECKS)]
-            # Small pieces stay where leaving them out gains less than GAIN.
-            least = 0.0 if max(dice) < dice[0] + GAIN else SPECKS[dice.index(max(dice))]
-        chosen = self.config.prediction.model_copy(update={"min_component_mm3": least})
+        """The configuration with the pieces that are left out, by size, then by score, where these are `auto`. Healthy
+        images count."""
+        least: dict[str, float] = {}
+        for key, tried in {"min_component_mm3": SPECKS, "min_component_score": SURE}.items():
+            least[key] = getattr(self.config.prediction, key)
+            if least[key] != "auto":
+                continue
+            least[key] = 0.0
+            if self.affords(2):
+                cuts = [{**KEPT, **least, key: value} for value in tried]
+                dice = [of_all_cases(found) or 0.0 for found in self.scores(model, cuts)]
+                # Pieces stay where leaving them out gains less than GAIN.
+                least[key] = 0.0 if max(dice) < dice[0] + GAIN else tried[dice.index(max(dice))]
+        chosen = self.config.prediction.model_copy(update=least)
         return self.config.model_copy(update={"prediction": chosen})
 
-    def scores(self, model: torch.nn.Module, specks: Sequence[float]) -> list[list[CaseScore]]:
-        """For each size of specks, the images' scores."""
+    def scores(self, model: torch.nn.Module, cuts: Sequence[Mapping[str, float]]) -> list[list[CaseScore]]:
+        """For each way of leaving pieces out (arguments of `without_specks`), the images' scores."""
         model.eval()
         mine = []
         for row in self.rows[ranks.number() :: ranks.count()]:
             image, truth = self.data.cases.load(row)
             chances = probabilities(model, image.astype(np.float32), self.config, self.device)
-            found, _ = on_grid(chances, truth.shape)
+            found, sure = on_grid(chances, truth.shape)
             voxel = math.prod(self.config.preprocess.spacing)
-            mine.append(
-                [score_case(without_specks(found, voxel, least), truth, len(self.data.label_names)) for least in specks]
-            )
+            kept = [without_specks(found, sure, voxel, *cut.values()) for cut in cuts]
+            mine.append([score_case(one, truth, len(self.data.label_names)) for one in kept])
         cases = ranks.gathered(mine)
-        return [[one[number] for one in cases] for number in range(len(specks))]
+        return [[one[number] for one in cases] for number in range(len(cuts))]
 
 
 def on_own_grids(model: torch.nn.Module, data: Patches, config: Any, device: str, until: float) -> list[CaseScore]:

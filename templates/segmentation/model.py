@@ -5,6 +5,7 @@ Kept by whoever edits it: `build(config, num_classes)` -> a module whose `forwar
 logits are (B, 1 + num_classes, D, H, W) or (B, 1 + num_classes, H, W).
 """
 
+import math
 from typing import Any
 
 import torch
@@ -76,16 +77,15 @@ def build(config: Any, num_classes: int) -> Segmenter:
     counts structures, without background. Raises ValueError for a patch that does not fit."""
     how, loss = config.preprocess, config.loss
     weights = loss.overlap_weight, loss.cross_entropy_weight, loss.missed, loss.present_only, loss.rare
-    return Segmenter(
-        make_network(config.model, how.patch_size, how.channels, num_classes + 1), OverlapAndEntropy(*weights)
-    )
+    network = make_network(config.model, how.patch_size, how.spacing, how.channels, num_classes + 1)
+    return Segmenter(network, OverlapAndEntropy(*weights))
 
 
-def make_network(wanted: Any, patch: Any, channels: int, classes: int) -> nn.Module:
-    """MONAI's UNet or SegResNet; `patch` is (D, H, W) or (H, W), `classes` counts background."""
-    halved = [halvings(wanted, size) for size in patch]
-    if any(size % 2**count for size, count in zip(patch, halved, strict=True)):
-        needed = [2**count for count in halved]
+def make_network(wanted: Any, patch: Any, spacing: Any, channels: int, classes: int) -> nn.Module:
+    """MONAI's UNet or SegResNet; `patch` is (D, H, W) or (H, W), `spacing` in mm, `classes` counts background."""
+    steps = strides(wanted, patch, spacing)
+    needed = multiples(steps, len(patch))
+    if any(size % multiple for size, multiple in zip(patch, needed, strict=True)):
         raise ValueError(f"{wanted.network} halves the axes: preprocess.patch_size must be multiples of {needed}")
     # Late: the import takes seconds, and the configuration is checked before.
     from monai_parts import nets
@@ -106,7 +106,7 @@ def make_network(wanted: Any, patch: Any, channels: int, classes: int) -> nn.Mod
         )
     network = nets.UNet(
         channels=[wanted.width * 2**level for level in range(wanted.levels)],
-        strides=[tuple(2 if level < count else 1 for count in halved) for level in range(wanted.levels - 1)],
+        strides=steps,
         num_res_units=wanted.residual_units,
         dropout=wanted.dropout,
         **shared,
@@ -118,8 +118,21 @@ def make_network(wanted: Any, patch: Any, channels: int, classes: int) -> nn.Mod
     return network
 
 
-def halvings(wanted: Any, size: int) -> int:
-    """How often an axis of that many voxels is halved; a short one is not halved further by unet."""
-    if wanted.network == "segresnet":
-        return int(wanted.levels) - 1
-    return sum(size >= 8 * 2**count for count in range(wanted.levels - 1))
+def strides(wanted: Any, patch: Any, spacing: Any) -> list[tuple[int, ...]]:
+    """How much coarser each level makes each axis: 2 or 1. With unet an axis that has become short stays, and one of
+    twice the spacing of another waits for it, as in nnU-Net (Isensee and others, 2021): slices that lie 5 mm apart are
+    not merged before their pixels are as coarse."""
+    sizes, found = [float(size) for size in patch], []
+    mm = [float(each) for each in spacing][-len(sizes) :]
+    for _ in range(wanted.levels - 1):
+        finest = min((each for each, size in zip(mm, sizes, strict=True) if size >= 8), default=0.0)
+        waits = [size < 8 or each >= 2 * finest for each, size in zip(mm, sizes, strict=True)]
+        found.append(tuple(1 if wait and wanted.network == "unet" else 2 for wait in waits))
+        sizes = [size / step for size, step in zip(sizes, found[-1], strict=True)]
+        mm = [each * step for each, step in zip(mm, found[-1], strict=True)]
+    return found
+
+
+def multiples(steps: list[tuple[int, ...]], axes: int) -> list[int]:
+    """Of which the edges of a patch have to be."""
+    return [math.prod(step[axis] for step in steps) for axis in range(axes)]

@@ -50,7 +50,8 @@ def segment(network: Any, image: Any, config: Any, device: str) -> tuple[Any, An
 
     chances = probabilities(network, prepare(image, config.preprocess), config, device)
     classes, scores = on_grid(chances, size_dhw(image))
-    kept = without_specks(classes, math.prod(spacing_dhw(image)), config.prediction.min_component_mm3)
+    how, voxel = config.prediction, math.prod(spacing_dhw(image))
+    kept = without_specks(classes, scores, voxel, how.min_component_mm3, how.min_component_score)
     scores[kept != classes] = 0
     return kept, scores
 
@@ -66,9 +67,11 @@ def probabilities(network: Any, image: Any, config: Any, device: str) -> Any:
     flat = how.dimensions == 2
     axes = ["DHW".index(axis) - 3 for axis in wanted.flips if axis != "D" or not flat]
     mirrored = [some for many in range(len(axes) + 1) for some in itertools.combinations(axes, many)]
+    # As in training, never float16, whose largest number is small.
+    mixed = device == "cuda" and config.training.precision != "fp32" and torch.cuda.is_bf16_supported(False)
 
     def chances(windows: Any) -> Any:
-        with torch.autocast("cuda", enabled=windows.is_cuda):
+        with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
             found = [network(windows.flip(some))["logits"].flip(some) for some in mirrored]
         return torch.stack([logits.float().softmax(1) for logits in found]).mean(0)
 
@@ -111,19 +114,22 @@ def on_grid(chances: Any, size: Sequence[int]) -> tuple[Any, Any]:
     return classes, scores
 
 
-def without_specks(classes: Any, voxel_mm3: float, least_mm3: Any) -> Any:
-    """Class numbers (D, H, W) without connected pieces of a structure that are smaller than `least_mm3`."""
-    if least_mm3 == "auto" or not least_mm3:  # auto: training has not chosen yet
+def without_specks(classes: Any, scores: Any, voxel_mm3: float, least_mm3: Any, least_score: Any) -> Any:
+    """Class numbers (D, H, W) without connected pieces of a structure that are smaller than `least_mm3`, or in which
+    `scores`, the probability that a voxel is no background, nowhere comes to `least_score`."""
+    least_mm3, least_score = (0.0 if least == "auto" else least for least in (least_mm3, least_score))  # not chosen yet
+    if not least_mm3 and not least_score:
         return classes
     import numpy as np
-    from scipy.ndimage import label
+    from scipy.ndimage import label, maximum
 
     kept = classes.copy()
     for number in np.flatnonzero(np.bincount(classes.ravel())[1:]) + 1:
-        pieces, _ = label(classes == number, np.ones((3, 3, 3)))
-        small = np.bincount(pieces.ravel()) * voxel_mm3 < least_mm3
-        small[0] = False
-        kept[small[pieces]] = 0
+        pieces, count = label(classes == number, np.ones((3, 3, 3)))
+        gone = np.bincount(pieces.ravel()) * voxel_mm3 < least_mm3
+        gone[1:] |= maximum(scores, pieces, range(1, count + 1)) < least_score
+        gone[0] = False
+        kept[gone[pieces]] = 0
     return kept
 
 

@@ -1,5 +1,6 @@
 """What the training images are like, and the preprocessing that follows from it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from config import Config, Model, Preprocess
 from data import working_size
-from model import halvings
+from model import multiples, strides
 
 from shared.imaging.case import load_image
 from shared.imaging.masks import on_image, read_label_map
@@ -21,7 +22,10 @@ from shared.training.checks import DataProblems, Problem, read_all
 LOOKED_AT = 16
 """Training samples from which `auto` is settled; up to three times as many, until four hold a structure."""
 VOXELS_A_SECOND, LEAST_VOXELS = 500_000, 2**14
-"""What a core trains on, evaluations included, and what an image keeps, however short the time."""
+"""What a core trains on, evaluations included (two cores do 1.4 times as much), and what an image keeps, however short
+the time."""
+WORTH = 1.5
+"""How many times coarser voxels have to be: a grid that is a little coarser blurs thin structures and saves nothing."""
 THICK, MIXED = 1.5, 0.15
 """Spacing across slices, in that within them, and the share of images whose slices lie across another axis."""
 SEGRESNET_SECONDS = 1200
@@ -30,13 +34,15 @@ SEGRESNET_SECONDS = 1200
 
 @dataclass(frozen=True)
 class Look:
-    """One training image: (D, H, W) voxels and mm, whether it is in Hounsfield units, values where structures are."""
+    """One training image: (D, H, W) voxels and mm, whether it is in Hounsfield units, values where structures are, and
+    the structures' numbers."""
 
     size: tuple[int, int, int]
     spacing: tuple[float, float, float]
     channels: int
     hu: bool
     inside: np.ndarray
+    structures: frozenset[int] = frozenset()
 
 
 def resolve(config: Config) -> Config:
@@ -49,19 +55,30 @@ def resolve(config: Config) -> Config:
     how = config.preprocess
     settled = "auto" not in (how.dimensions, how.spacing, how.patch_size, how.intensity) and how.channels
     if settled and (how.intensity != "ct" or how.window):
-        return config
+        return rounded(config)
     rows = [row for row in checks.read_index(config.index) if row["split"] == "train"]
-    bounded = how.model_copy(update={"max_voxels": affordable(how, seconds, len(rows))})
-    found = settle(bounded, config.model, rows, config.data_folder, masks.label_values(config))
-    # Recorded as asked for: where the time bounds nothing, a training goes on with more of it.
-    return config.model_copy(update={"preprocess": found.model_copy(update={"max_voxels": how.max_voxels})})
+    found = settle(how, config.model, rows, config.data_folder, masks.label_values(config), seconds)
+    return rounded(config.model_copy(update={"preprocess": found}))
 
 
-def affordable(how: Preprocess, seconds: float | None, images: int) -> int:
-    """Voxels of an image with which so many of them are seen `passes` times in that time."""
+def rounded(config: Config) -> Config:
+    """With a patch whose axes the network can halve."""
+    how = config.preprocess
+    fits = halved(how.patch_size, how, config.model)
+    if fits == tuple(how.patch_size):
+        return config
+    print(f"preprocess.patch_size {list(how.patch_size)} becomes {list(fits)}, whose axes can be halved", flush=True)
+    return config.model_copy(update={"preprocess": how.model_copy(update={"patch_size": fits})})
+
+
+def affordable(how: Preprocess, seconds: float | None, images: int, looks: Sequence[Look]) -> int:
+    """Voxels of an image with which a structure is seen `passes` times in each of so many images in that time: where an
+    image shows a few of the structures, that takes more passes."""
     if seconds is None or not how.passes or torch.cuda.is_available():
         return how.max_voxels
-    voxels = seconds * torch.get_num_threads() * VOXELS_A_SECOND / (how.passes * images)
+    there = frozenset().union(*(look.structures for look in looks))
+    shown = sum(len(look.structures) for look in looks) / (len(looks) * len(there)) if there else 1
+    voxels = shown * seconds * math.sqrt(torch.get_num_threads()) * VOXELS_A_SECOND / (how.passes * images)
     return min(how.max_voxels, max(LEAST_VOXELS, int(voxels)))
 
 
@@ -70,7 +87,12 @@ def choose_network(seconds: float | None, gpu: bool) -> str:
 
 
 def settle(
-    how: Preprocess, model: Model, rows: Sequence[masks.Row], root: Path, values: Mapping[str, int]
+    how: Preprocess,
+    model: Model,
+    rows: Sequence[masks.Row],
+    root: Path,
+    values: Mapping[str, int],
+    seconds: float | None,
 ) -> Preprocess:
     looks = look_around(rows, root)
     if not looks:
@@ -81,7 +103,10 @@ def settle(
     if how.dimensions == "auto":
         how = how.model_copy(update={"dimensions": 2 if all(look.size[0] == 1 for look in looks) else 3})
     if how.spacing == "auto":
-        how = how.model_copy(update={"spacing": spacing(looks, how)})
+        most = affordable(how, seconds, len(rows), looks)
+        fine, coarse = (spacing(looks, how, voxels) for voxels in (how.max_voxels, most))
+        worth = np.prod(coarse) >= WORTH * np.prod(fine)
+        how = how.model_copy(update={"spacing": coarse if worth else fine})
     if how.patch_size == "auto":
         how = how.model_copy(update={"patch_size": patch_size(looks, how, model)})
     return intensity(looks, how)
@@ -113,11 +138,12 @@ def glimpse(row: masks.Row, root: Path) -> Look | None:
     inside = volume[mask != 0]
     thin = np.random.default_rng(0).choice(inside, min(inside.size, 20_000), replace=False)
     hu = image.hu_known or looks_like_hu(volume)
-    return Look(size_dhw(image), spacing_dhw(image), image.array.shape[-1], hu, thin)
+    structures = frozenset(np.unique(mask[mask != 0]).tolist())
+    return Look(size_dhw(image), spacing_dhw(image), image.array.shape[-1], hu, thin, structures)
 
 
-def spacing(looks: Sequence[Look], how: Preprocess) -> tuple[float, float, float]:
-    """The median of the images, its finest axes made coarser until the median image has no more than max_voxels. Where
+def spacing(looks: Sequence[Look], how: Preprocess, most: int) -> tuple[float, float, float]:
+    """The median of the images, its finest axes made coarser until the median image has at most `most` voxels. Where
     some images are sagittal slices and others axial ones, all axes get the same: the geometric mean of all."""
     every = np.array([look.spacing for look in looks])
     thick = every.argmax(1)[every.max(1) > THICK * every.min(1)]
@@ -127,7 +153,7 @@ def spacing(looks: Sequence[Look], how: Preprocess) -> tuple[float, float, float
     extent = np.median([np.multiply(look.size, look.spacing) for look in looks], axis=0)
     free = slice(1 if how.dimensions == 2 else 0, None)
     floor = median[free].min()
-    while np.prod(np.maximum(1, extent[free] / np.maximum(median[free], floor))) > how.max_voxels:
+    while np.prod(np.maximum(1, extent[free] / np.maximum(median[free], floor))) > most:
         floor *= 1.02
     found = median.copy()
     found[free] = np.maximum(median[free], floor)
@@ -140,11 +166,13 @@ def patch_size(looks: Sequence[Look], how: Preprocess, model: Model) -> tuple[in
     edges = np.median(sizes, axis=0)[-int(how.dimensions) :]
     while np.prod(edges) > how.patch_voxels:
         edges[int(edges.argmax())] *= 0.98
-    found = []
-    for edge in edges:
-        multiple = 2 ** halvings(model, round(float(edge)))
-        found.append(max(1, round(float(edge) / multiple + 0.25)) * multiple)
-    return tuple(found)
+    return halved(edges, how, model)
+
+
+def halved(edges: Sequence[float], how: Preprocess, model: Model) -> tuple[int, ...]:
+    """The nearest edges that the levels of the network divide."""
+    needed = multiples(strides(model, edges, how.spacing), len(edges))
+    return tuple(max(1, round(float(edge) / least + 0.25)) * least for edge, least in zip(edges, needed, strict=True))
 
 
 def intensity(looks: Sequence[Look], how: Preprocess) -> Preprocess:

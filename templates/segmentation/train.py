@@ -209,6 +209,7 @@ def loop(
         if last:
             break
 
+    accelerator.unwrap_model(network, keep_fp32_wrapper=False)  # judged from here on as the package computes
     # The last and the averaged weights are delivered where they are better than the best that were seen on the way.
     for name, weights in {"last": model, "averaged": averaged.module}.items():
         if judge.affords(2):

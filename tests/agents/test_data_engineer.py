@@ -77,6 +77,11 @@ def test_what_rules_tried_beside_a_submission_tell_is_read_first(bench: Bench) -
     proposal = {"rules": {}, "coverage": part, "share": 1, "score": 1, "says": ""}
     for before in (tried, result("propose_rules", proposals=[proposal])):
         assert unread({"coverage": part}, [tried], [before]) == [], "told before"
+    more = part | {"left_out": {why: 2 * many for why, many in part["left_out"].items()} | {"another reason": 3}}
+    assert unread({"coverage": part}, [tried], [result("try_rules", coverage=more)]) == [], (
+        "fewer than were told before"
+    )
+    assert unread({"coverage": more}, [result("try_rules", coverage=more)], [tried]), "more, for another reason, too"
     assert unread({"coverage": whole}, [result("try_rules", coverage=whole)], []) == [], "nothing is lost"
     assert "other rules" in unread({"coverage": whole}, [tried], [tried])[0]
     assert unread({"coverage": whole}, [tried, result("try_rules", coverage=whole)], [tried]) == [], "one of them is it"

@@ -37,6 +37,7 @@ CARDS = (
         ("I want to train a model for disease diagnosis using 3D CT images.", "beta"),
         ("build a model for covid-19 / pneumonia classification from 3D chest CT", "beta"),
         ("Segment the abdominal organs in contrast CT.", "delta"),
+        ("Learn all labelled anatomical structures of the abdomen in CT.", "delta"),
         ("Write the findings section of a radiology report from chest radiographs", "epsilon"),
         ("segment covid lesions in CT volumes", "zeta"),
         ("diagnose kidney disease from 2D CT slices", "gamma"),

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from services.gateway.client import Gateway
 from shared.contracts.base import SERVICES
 from shared.embedded import processes
-from shared.embedded.home import Home
+from shared.embedded.home import Home, choosing_ports
 from shared.embedded.system import SERVERS, System, attach, down, inherited, status, up
 from shared.errors import ServerUnfit, UserError
 from shared.settings import Settings
@@ -195,3 +196,18 @@ def _until(true: Callable[[], bool], seconds: float = 10) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_of_two_that_start_together_one_chooses_its_ports_first() -> None:
+    second = threading.Event()
+
+    def wait_for_turn() -> None:
+        with choosing_ports():
+            second.set()
+
+    with choosing_ports():
+        thread = threading.Thread(target=wait_for_turn)
+        thread.start()
+        assert not second.wait(0.2)
+    assert second.wait(10)
+    thread.join()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from propose_files import mask_picture, picture, table, text, volume
+from propose_files import mask_picture, mask_volume, picture, table, text, volume
 from propose_worlds_classes import public_film_names, two_diagnoses
 from propose_worlds_masks import two_raters
 
@@ -208,3 +208,21 @@ def test_a_choice_is_offered_once_with_the_better_of_its_drafts() -> None:
     a, b = (Draft("diagnosis", 2, ()).decided("text", name) for name in ("findings", "impression"))
     found = with_questions([Scored(a, 1.0), Scored(b, 0.99), Scored(b, 0.98)], {})
     assert [(one.score, choice) for one, _, choice in found] == [(1.0, "findings"), (0.99, "impression"), (0.98, "")]
+
+
+def test_masks_are_told_where_classes_were_asked_for(tmp_path: Path) -> None:
+    for number in range(6):
+        picture(tmp_path / "images" / f"{number}.png")
+        mask_picture(tmp_path / "labels" / f"{number}.png")
+    said = explain(tmp_path, "diagnosis")
+    assert "Missing: classes" in said and "a request to outline what they mark" in said
+
+
+def test_a_request_for_masks_does_not_mean_the_folder_called_masks(tmp_path: Path) -> None:
+    for number in range(8):
+        volume(tmp_path / "imagesTr" / f"{number:03d}.nii.gz")
+        mask_volume(tmp_path / "labelsTr" / f"{number:03d}.nii.gz", (1, 2, 3, 4, 5))
+        mask_volume(tmp_path / "masksTr" / f"{number:03d}.nii.gz", (1,))
+    for target in ("we need masks of the hippocampus and the cortex", "parcellation of the brain"):
+        (best, *_) = propose(tmp_path, "organ_segmentation", target=target)
+        assert "labelsTr" in str(best.rules["masks"]) and "masksTr" not in str(best.rules["masks"]), target

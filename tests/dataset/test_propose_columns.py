@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from propose_files import mask_picture, picture, table
 
 from shared.dataset.propose import propose
+from shared.dataset.survey.survey import survey
 
 
 def test_a_column_in_blocks_joins_what_names_keep_apart(tmp_path: Path) -> None:
@@ -31,6 +33,47 @@ def test_a_patient_goes_up_to_the_side_and_view_behind_its_number(tmp_path: Path
         rows.append({"image": f"{number * 37 % 101:03d}.png", "PatientID": who, "pathology": label})
     table(tmp_path / "cases.csv", rows)
     assert propose(tmp_path, "diagnosis")[0].coverage.patients == 10
+
+
+def test_sites_with_a_table_each_are_one_dataset(tmp_path: Path) -> None:
+    names = ("benign", "malignant")
+    north, south, east = [], [], []
+    for number in range(24):
+        picture(tmp_path / "north" / f"NB{number:03d}.png")
+        north.append({"image": f"NB{number:03d}.png", "patient": f"N{number // 2}", "biopsy": names[number // 2 % 2]})
+        picture(tmp_path / "south" / f"scan-{700 + number}.png")
+        south.append({"File": f"scan-{700 + number}", "Patient ID": f"S{number // 3}", "Pathology": number // 3 % 2})
+        picture(tmp_path / "east" / f"e_{number}.png")
+        east.append({"name": f"e_{number}.png", "patient_id": f"E{number}", "grade": names[number % 2], "age": 50})
+    table(tmp_path / "north" / "list.csv", north)
+    table(tmp_path / "south" / "reads.csv", south)
+    table(tmp_path / "east.csv", east[:20])
+    (tmp_path / "README.txt").write_text("In reads.csv 0 = benign, 1 = malignant.\n")
+    best = propose(tmp_path, "diagnosis", target="Tell malignant from benign lesions in ultrasound pictures.")[0]
+    assert best.coverage.counts == {"benign": 34, "malignant": 34} and best.coverage.patients == 12 + 8 + 20
+    assert "else column" in best.says and best.key == ""
+    # Numbers that nothing explains do not mean the same in two tables.
+    (tmp_path / "README.txt").unlink()
+    best = propose(tmp_path, "diagnosis", target="Tell malignant from benign lesions in ultrasound pictures.")[0]
+    assert best.coverage.counts == {"benign": 22, "malignant": 22} and best.coverage.patients == 12 + 20
+
+
+@pytest.mark.parametrize(("south", "together"), [(("benign", "malignant"), 48), (("malignant", "benign"), 24)])
+def test_a_code_that_means_another_class_in_the_other_table_joins_nothing(
+    tmp_path: Path, south: tuple[str, str], together: int
+) -> None:
+    for site in ("north", "south"):
+        rows = []
+        for number in range(24):
+            picture(tmp_path / site / f"{site}{number:03d}.png")
+            rows.append({"image": f"{site}{number:03d}.png", f"pathology_{site}": number % 2})
+        table(tmp_path / f"{site}.csv", rows)
+    seen = survey(tmp_path)
+    meant = {"pathology_north": ("benign", "malignant"), "pathology_south": south}
+    for column in (one for look in seen.tables for one in look.columns if one.name in meant):
+        column.codes = dict(zip("01", meant[column.name], strict=True))  # as a data dictionary tells them
+    best = propose(tmp_path, "diagnosis", target="Tell malignant from benign lesions.", seen=seen)[0]
+    assert best.coverage.cases == together and best.coverage.label_names == ("benign", "malignant")
 
 
 def test_a_column_called_train_of_zeros_and_ones_is_the_split(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """Words of people against words of files, and names for values in small files."""
 
+import shutil
 from pathlib import Path
 
 import pytest
-from propose_files import mask_volume, save_json, table, text, volume
+from propose_files import mask_volume, picture, save_json, table, text, volume
 
 from shared.contracts.rules import Rules
 from shared.dataset.files.listing import list_files
@@ -11,7 +12,7 @@ from shared.dataset.propose import explain, propose
 from shared.dataset.propose.legend import legends, naming
 from shared.dataset.rules.resolve import resolve
 from shared.dataset.tables.column_words import label_likeness, refused
-from shared.dataset.tables.words import meant, normal_in_two_ways
+from shared.dataset.tables.words import are_files, distinctive, meant, normal_in_two_ways, overlap, usual_spellings
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,24 @@ from shared.dataset.tables.words import meant, normal_in_two_ways
 def test_words_mean_values(asked: str, values: tuple[str, ...], found: tuple[str, ...]) -> None:
     held, missing = meant((asked,), values)
     assert held == found and missing == (() if found else (asked,))
+
+
+def test_words_that_all_values_have_tell_no_class() -> None:
+    assert distinctive(["benign tumor", "malignant tumor"]) == ["benign", "malignant"]
+    assert distinctive(["tumor", "no tumor"]) == ["tumor", "no tumor"], "one is nothing but that word"
+    assert are_files(["COVID19-CT-01.zip", "COVID19-CT-02.zip"]) and not are_files(["grade 1.5", "grade 2.5"])
+    assert not are_files(["normal", "a.zip"])
+
+
+def test_names_of_archives_are_no_classes(tmp_path: Path) -> None:
+    rows = []
+    for number in range(24):
+        label = ("NCP", "CP", "Normal")[number % 3]
+        picture(tmp_path / label / f"{number}.png")
+        rows.append({"zip_file": f"COVID19-CT-0{number // 3 % 4 + 1}.zip", "label": label, "scan_id": number})
+    table(tmp_path / "unzip_filenames.csv", rows)
+    found = propose(tmp_path, "diagnosis", target="covid-19 / pneumonia classification from CT")
+    assert {one.coverage.label_names for one in found} == {("CP", "NCP", "Normal")}
 
 
 def test_headers_of_classes_outrank_others() -> None:
@@ -144,6 +163,42 @@ def test_normal_and_without_findings_are_one_class() -> None:
     assert normal_in_two_ways(values) == {"Normal": "normal", "normal": "normal", "o.B.": "normal"}
     for one_way in ({"normal": 3, "Normal": 2, "benign": 4}, {"none": 3, "mild": 4}, {"Normal": 3, "control": 9}):
         assert normal_in_two_ways(one_way) == {}
+
+
+def test_a_class_is_one_in_all_ways_to_write_it() -> None:
+    one = {"dry AMD": 9, "AMD (dry)": 8, "DME": 7, "diabetic macular oedema": 3, " Normal": 2, "normal": 5}
+    assert set(usual_spellings(one).values()) == {"dry AMD", "DME", "normal"}
+    # Numbers have an order, letters may stand for one of several, and `no` is no word to be passed over.
+    apart = {"3+4": 5, "4+3": 4, "AC": 3, "acinar carcinoma": 2, "tumor": 4, "no tumor": 4}
+    assert len(set(usual_spellings(apart).values())) == len(apart)
+    several = {"CIN": 4, "chronic interstitial nephritis": 3, "crescentic iga nephropathy": 3}
+    assert len(set(usual_spellings(several).values())) == 3
+
+
+def test_a_word_may_be_made_of_others() -> None:
+    assert overlap("are there metastases in this liver", "Lebermetastasen") == 1
+    assert overlap("a liver with a tumour", "delivery") == 0
+
+
+def test_folders_that_hold_images_are_no_classes(tmp_path: Path) -> None:
+    for number in range(24):
+        picture(tmp_path / ("img", "oct")[number % 2] / f"{number:03d}.png")
+    assert not propose(tmp_path, "diagnosis", target="healthy, oedema or AMD in OCT")
+    for number in range(24):
+        picture(tmp_path / "films" / ("case", "control")[number % 2] / f"{number:03d}.png")
+    shutil.rmtree(tmp_path / "img")
+    shutil.rmtree(tmp_path / "oct")
+    assert propose(tmp_path, "diagnosis")[0].coverage.counts == {"case": 12, "control": 12}
+
+
+def test_a_letter_of_the_name_is_no_class_where_a_column_has_those_that_were_asked_for(tmp_path: Path) -> None:
+    rows = []
+    for number in range(24):
+        picture(tmp_path / f"H-{number:03d}-{'AB'[number % 3 == 0]}.png")
+        rows.append({"no key": f"x{number}", "histology": ("CIN 1", "CIN 2", "negative")[number % 3]})
+    assert propose(tmp_path, "diagnosis")[0].rules["label"]["source"] == {"field": "label"}
+    table(tmp_path / "register.csv", rows)
+    assert not propose(tmp_path, "diagnosis", target="negative, CIN 1 or CIN 2")
 
 
 def test_codes_of_a_column_are_named_by_a_line_of_the_table(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from resolve_files import carried_out, dicom, files, picture, segmentation, stru
 
 from shared.contracts.cases import MaskSpec
 from shared.dataset.rules.gather import NO_RULE
+from shared.dataset.rules.marks import LACKS_MASK, NO_MASK
 from shared.dataset.rules.resolve import Resolution, RulesError
 
 SEG = "anomaly_detection"
@@ -296,6 +297,35 @@ def test_another_readers_masks_are_no_images_that_were_left_out(tmp_path: Path) 
     assert done.left_out[NO_RULE] == [f"again/{number}.png" for number in range(4)]
 
 
+def test_the_consensus_counts_before_its_readers_and_words_tell_the_healthy(tmp_path: Path) -> None:
+    for case in "abcdef":
+        picture(tmp_path / f"images/{case}.png")
+    for case, who in (("a", "one"), ("a", "two"), ("a", "both"), ("b", "two"), ("c", "one"), ("c", "two")):
+        picture(tmp_path / f"masks/{case}_{who}.png", 255)
+    text(tmp_path / "list.csv", "id,reading\na,BML\nd,No BML\ne,BML\nf,\n")
+    rule = {
+        "files": ["masks/{case}_both.png", "masks/{case}_one.png", "masks/{case}_two.png"],
+        "structure": "lesion",
+        "marked": {"table": "list", "column": "reading"},
+        "unmarked": "no BML",
+    }
+    tables = {"list": {"file": "list.csv", "key": "id"}}
+    exclude = [{"files": ["images/x*.png", "images/b.png"], "reason": "another knee"}]
+    found = specs(masked(tmp_path, {**rule, "take": "first"}, tables=tables, exclude=exclude))
+    files = {name: [file for one in some for file in one.files] for name, some in found.items()}
+    assert files == {"a.png": ["masks/a_both.png"], "c.png": ["masks/c_one.png"], "d.png": []}
+    every = specs(masked(tmp_path, rule, tables=tables))
+    assert len(every["a.png"]) == 3 and len(every["b.png"]) == 1
+    says = masked(tmp_path, rule, tables=tables).left_out
+    assert says[LACKS_MASK] == ["images/e.png"] and says[NO_MASK] == ["images/f.png"]
+    for wrong, what in (
+        ({"take": "first", "files": "masks/{case}_both.png"}, "several"),
+        ({"marked": None}, "unmarked"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            masked(tmp_path, {**rule, **wrong}, tables=tables)
+
+
 def test_a_column_leads_to_masks_that_are_numbered_by_themselves(tmp_path: Path) -> None:
     for name in ("AB1", "CD2", "EF3", "GH4", "IJ5"):
         volume(tmp_path / f"ct/{name}_pv.nii.gz")
@@ -336,3 +366,22 @@ def test_masks_of_a_column_agree_in_the_fields_that_images_have_too(tmp_path: Pa
     assert [[mask.files for mask in case.masks] for case in done.cases] == [
         [(f"drawn/{side}/4_lesion.nii.gz",), (f"drawn/{side}/4_liver.nii.gz",)] for side in "ab"
     ]
+
+
+def test_cases_of_two_layouts_have_masks_by_the_fields_of_their_own(tmp_path: Path) -> None:
+    """The first case lacks a field of the masks: all masks of a visit had gone to each person."""
+    picture(tmp_path / "images/clinic/1/2019.png")
+    for person in "ab":
+        for visit in (1, 2):
+            picture(tmp_path / f"images/uni/{person}/{visit}.png")
+            picture(tmp_path / f"masks/{person}_{visit}.png")
+    rule = {"files": "masks/{person}_{visit}.png", "structure": "lesion", "missing": "empty"}
+    two = [{"files": ["images/clinic/{visit}/{date}.png", "images/uni/{person}/{visit}.png"]}]
+    found = {
+        case.key: [file for mask in case.masks for file in mask.files]
+        for case in masked(tmp_path, rule, images=two).cases
+    }
+    assert found == {
+        "images/clinic/1/2019.png": [],
+        **{f"images/uni/{person}/{visit}.png": [f"masks/{person}_{visit}.png"] for person in "ab" for visit in (1, 2)},
+    }

@@ -6,6 +6,8 @@ import openpyxl
 import pytest
 from resolve_files import carried_out, dicom, files, picture, text, volume
 
+from shared.contracts.rules import Rules
+from shared.dataset.intake.wrapping import places_count
 from shared.dataset.rules.resolve import Resolution, RulesError
 
 
@@ -81,6 +83,76 @@ def test_cases_that_a_column_excludes_are_left_out_for_that_reason_only(four: Pa
             table(four, "id,label\n1,a\n", exclude=[{"reason": "x", **wrong}])
     with pytest.raises(RulesError, match="no column 'Quality'"):
         table(four, "id,label\n1,a\n", exclude=exclude)
+
+
+def test_sites_with_tables_of_their_own(tmp_path: Path) -> None:
+    for name in ("north/1.png", "north/2.png", "south/1.png", "south/2.png", "south/3.png"):
+        picture(tmp_path / name)
+    text(tmp_path / "north/list.csv", "id,grade\n1,0\n2,1\n")
+    text(tmp_path / "south/reads.csv", "image;stage;read\n1;sick;first\n1;healthy;corrected\n2;sick;first\n3;;first\n")
+    text(tmp_path / "same.csv", "known,number\nsouth_3,north_1\n")
+    south = {"file": "{site}/reads.csv", "key": "image"}
+    done = carried_out(
+        tmp_path,
+        images="{site}/{n}.png",
+        tables={
+            "north": {"file": "{site}/list.csv", "key": "id"},
+            "south": south,
+            "corrected": south | {"only": {"read": "Corrected"}},
+            "same": {"file": "same.csv", "key": "known", "names": "{site}_{n}"},
+            "all": {"file": "same.csv", "key": "number", "names": "{site}_{n}"},
+        },
+        label={
+            "source": {
+                "table": "corrected",
+                "column": "stage",
+                "otherwise": {"table": "south", "column": "stage", "otherwise": {"table": "north", "column": "grade"}},
+            },
+            "classes": {"0": "healthy", "1": "sick", "healthy": "healthy", "sick": "sick"},
+        },
+        patient={
+            "table": "same",
+            "column": "number",
+            "otherwise": {"table": "all", "column": "number", "otherwise": {"field": "n"}},
+        },
+    )
+    assert labels(done) == {
+        "north/1.png": "healthy", "north/2.png": "sick", "south/1.png": "healthy", "south/2.png": "sick",
+    }  # fmt: skip
+    assert not done.coverage.conflicts and done.coverage.grouping == "derived"
+    assert "column 'number' of same.csv, else" in done.coverage.grouping_from
+    assert {case.key: case.patient for case in done.cases}["north/1.png"] == "north_1"
+    with pytest.raises(RulesError, match="no row has other in 'read'"):
+        carried_out(tmp_path, images="{site}/{n}.png", tables={"t": south | {"only": {"read": "other"}}},
+                    label={"source": {"table": "t", "column": "stage"}})  # fmt: skip
+    with pytest.raises(ValueError, match="they need `key`"):
+        carried_out(tmp_path, images="{site}/{n}.png",
+                    tables={"t": {"file": "{site}/reads.csv", "only": {"read": "first"}}})  # fmt: skip
+
+
+def test_equal_numbers_of_two_sites_are_two_people(tmp_path: Path) -> None:
+    for name in ("north/1.png", "north/2.png", "south/1.png", "south/2.png"):
+        picture(tmp_path / name)
+    text(tmp_path / "north/list.csv", "image,who,label\n1,7,x\n2,8,y\n")
+    text(tmp_path / "south/reads.csv", "image,who,label\n1,7,x\n2,7,y\n")
+    tables = {name: {"file": f"{{site}}/{name}.csv", "key": "image"} for name in ("list", "reads")}
+    sources = [{"table": name, "column": "who", "prefix": f"{name}-"} for name in tables]
+    label = {"table": "list", "column": "label", "otherwise": {"table": "reads", "column": "label"}}
+    done = carried_out(
+        tmp_path,
+        images="{site}/{n}.png",
+        tables=tables,
+        label={"source": label},
+        patient=sources[0] | {"otherwise": sources[1]},
+    )
+    assert [case.patient for case in done.cases] == ["list-7", "list-8", "reads-7", "reads-7"]
+
+
+def test_folders_do_not_count_where_one_of_the_sources_is_a_part_of_the_path() -> None:
+    for otherwise, count in (({"field": "n"}, False), ({"header": "BodyPartExamined"}, True)):
+        source = {"header": "Modality", "otherwise": otherwise}
+        rules = {"task": "diagnosis", "dimensions": 2, "images": [{"files": "{n}.dcm"}], "label": {"source": source}}
+        assert places_count(Rules.model_validate(rules)) is count
 
 
 def test_two_labels_of_one_case_are_a_conflict(four: Path) -> None:

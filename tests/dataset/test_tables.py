@@ -277,3 +277,13 @@ def test_an_unknown_column_names_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"did you mean 'Diagnosis'\? There are: id, Diagnosis"):
         table.column("diagnoses")
     assert table.column("diagnosis") == "Diagnosis"
+
+
+def test_a_row_of_few_cells_above_the_header_is_passed_over(tmp_path: Path) -> None:
+    rows = "".join(f"{n},{'OD' if n % 2 else 'OS'},2019-0{n},6{n},{n % 4}\n" for n in range(1, 9))
+    above = "Eye clinic,,,,\ngraders: KB,,,,ICDR 0-4\n,,,,\n"
+    table = read_table(write(tmp_path / "t.csv", f"{above}Patient,Eye,Visit,Age,ICDR\n{rows}"))
+    assert table.columns == ("Patient", "Eye", "Visit", "Age", "ICDR") and len(table.rows) == 8
+    # A header of few names is one where values follow it.
+    table = read_table(write(tmp_path / "u.csv", f"Patient,,,,ICDR\n{rows}"))
+    assert table.columns == ("Patient", "column_2", "column_3", "column_4", "ICDR") and len(table.rows) == 8

@@ -10,7 +10,7 @@ from shared.contracts.cases import CaseSpec, Part
 from shared.contracts.rules import Rules
 from shared.contracts.wrapping import Groups, Wrapping
 from shared.dataset.intake.groups import digest, groups_of, of_headers
-from shared.dataset.intake.wrapping import placed
+from shared.dataset.intake.wrapping import placed, places
 
 RULES: dict[str, Any] = {"task": "diagnosis", "dimensions": 2, "images": [{"files": "**"}]}
 TABLE = {"tables": {"t": {"file": "t.csv"}}, "label": {"source": {"table": "t", "column": "finding"}}}
@@ -70,6 +70,20 @@ def test_order_and_folders_count_unless_they_are_the_target(
     assert found.numbers == ({} if told is None else {"file order": (7.0,)})
     folders = found.kinds.get("source folder", ())
     assert [one for one in folders if one] == [digest(name) for name in told or ()]
+
+
+def test_order_is_not_that_of_classes_in_names() -> None:
+    rules = Rules.model_validate(RULES | TABLE)
+    called = [
+        (f"set-Ill-Well/{name}/{name}- ({number}).png", name.lower())
+        for name, number in (("Ill", 3), ("Well", 1), ("Well", 2))
+    ]
+    numbered = [("a/3.png", "3"), ("a/1.png", "1"), ("a/2.png", "2")]
+    for names in (called, numbered):
+        cases = [_case(file).model_copy(update={"label": label}) for file, label in names]
+        assert places(rules, cases) == [2, 0, 1]
+    by_path = Rules.model_validate(RULES | {"label": {"source": {"field": "class"}}})
+    assert places(by_path, cases) == [0, 0, 0]
 
 
 def test_a_header_that_is_the_class_is_not_told() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,6 @@ async def test_nothing_leaves_and_the_work_is_done(key: str, tmp_path: Path, mon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("key", GENERATORS)
+@pytest.mark.parametrize(("key", "layout"), zip(GENERATORS, cycle(LAYOUTS)))  # in every other one as distributed
 async def test_of_no_replica(key: str, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await look_at(key, layout, OpenAI(), tmp_path, monkeypatch)

@@ -51,7 +51,7 @@ def test_a_run_goes_through_machines_that_share_no_disk(tmp_path: Path) -> None:
         assert embedded
         processes.stop([embedded])
         first = {kind: stack.enter_context(runner(running, kind, homes / kind)) for kind in ("data", "build", "train")}
-        watch = Watch(running, run_id := running.ask(train_seconds=90))
+        watch = Watch(running, run_id := running.ask(train_seconds=50))
         watch.until("JobStarted", '"train"')
         progress = homes / "train" / "runner" / "ws" / run_id / "build" / "progress.jsonl"
         eventually(lambda: progress.exists() and b'"epoch"' in progress.read_bytes())

@@ -29,7 +29,7 @@ def test_the_main_job_at_the_landlock_level(tmp_path: Path, monkeypatch: pytest.
         with Gateway(system.settings) as gateway:
             card = next(path for path in paths() if path.stem == REPLICA).read_text()
             gateway.add_dataset(card, data / "scans")
-            run_id = gateway.request_run(REQUEST, budget=Budget(train_seconds=45))
+            run_id = gateway.request_run(REQUEST, budget=Budget(train_seconds=20))
             items = list(gateway.follow(run_id))
     finally:
         system.down()

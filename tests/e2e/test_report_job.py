@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SENTENCE = "I want to train a model for report generation using 2D chest X-ray images."
 CARD = next(path for path in paths() if path.stem == "iu-xray")
 STUDIES = 40
-"""So few that the training ends by its epochs, three steps each, long before its time."""
+"""An epoch is three steps."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def films(running: Running) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def job(running: Running, films: Path) -> dict[str, Any]:
-    run_id = running.ask(SENTENCE, train_seconds=400)
+    run_id = running.ask(SENTENCE, train_seconds=60)
     events = [decode_event(item.data.encode()) for item in running.follow(run_id) if item.kind[0].isupper()]
     return {"run_id": run_id, "events": events, "state": fold(run_id, enumerate(events, 1))}
 
@@ -51,7 +51,8 @@ def test_its_edges_are_those_of_the_stages(running: Running, job: dict[str, Any]
 
 def test_a_sentence_becomes_a_writer_of_reports(job: dict[str, Any]) -> None:
     state: RunState = job["state"]
-    assert state.finished is not None and state.finished.end == "succeeded", state.finished
+    failed = [gate for gate in state.scored.gates if not gate.passed] if state.scored else state.finished
+    assert state.finished is not None and state.finished.end == "succeeded", failed
     assert state.planned is not None and state.planned.plan.task == "report_generation"
     assert state.planned.plan.dataset_id == "iu-xray"
     assert state.scored is not None and state.scored.level in ("valid", "useful")
@@ -62,7 +63,7 @@ def test_a_sentence_becomes_a_writer_of_reports(job: dict[str, Any]) -> None:
     assert metric is not None and metric.name == "rouge_l" and 0 <= metric.low <= metric.value <= metric.high <= 1
     assert {other.name for other in state.scored.others} >= {"bleu_1", "bleu_4", "meteor", "cider_d"}
     assert state.assembled is not None and len(state.assembled.module.input_shape) == 3
-    assert state.assembled.module.input_shape[0] == 2, "frontal and lateral"
+    assert state.assembled.module.input_shape[0] in (2, 3), "frontal and lateral; two of the studies have a third"
     assert state.spent.turns <= 12
     told = summary(list(enumerate(job["events"], 1)), 110)
     assert "rouge_l" in told and "majority" in told

@@ -48,7 +48,7 @@ def scans(running: Running) -> Path:
 @pytest.fixture(scope="module")
 def job(running: Running, scans: Path) -> Iterator[dict[str, Any]]:
     running.gateway.add_dataset(CARD.read_text(), scans)
-    run_id = running.ask(SENTENCE, train_seconds=80)
+    run_id = running.ask(SENTENCE, train_seconds=50)
     items = running.follow(run_id)
     events = [decode_event(item.data.encode()) for item in items if item.kind[0].isupper()]
     yield {"run_id": run_id, "events": events, "state": fold(run_id, enumerate(events, 1))}

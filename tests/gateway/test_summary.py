@@ -7,8 +7,9 @@ from shared.contracts.base import Event, Spent
 from shared.contracts.data import LeakageReport
 from shared.contracts.runs import Candidate, DataCard, RunFinished, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.scoring import Control, Gate, Metric, RunScored
-from shared.contracts.training import TrainingFinished
+from shared.contracts.training import JobFinished, TrainingFinished
 from tests.cases import NOWHERE, locked, prepared, told_until
+from tests.gateway import reported
 
 RUN = "r1"
 
@@ -110,6 +111,20 @@ def scored_masks(per_class: dict[str, dict[str, float]]) -> str:
     facts = [event for _, event in told]
     facts[1], facts[3], facts[-2] = plan_event, lock, masks
     return summary(list(enumerate(facts, 1)), width=200)
+
+
+def test_the_model_is_the_one_that_was_delivered() -> None:
+    told = reported.events()
+    assert "resnet18, 3D on 1x32x64x64 input, loss name focal" in summary(told, width=200)
+    made = {"network": "ResNet(resnet18,\x1b[31m width 24)", "input_shape": [2, 48, 64, 64], "loss": "focal"}
+    facts = [
+        event.model_copy(update={"metrics": {**event.metrics, **made}}) if isinstance(event, JobFinished) else event
+        for _, event in told
+    ]
+    shown = summary(list(enumerate(facts, 1)), width=300)
+    assert "ResNet(resnet18," in shown and "width 24) on 2x48x64x64 input, loss focal" in shown and "\x1b" not in shown
+    own = [one.model_copy(update={"own_code": ("train.py",)}) if isinstance(one, JobFinished) else one for one in facts]
+    assert "resnet10 on 1x32x64x64 input, loss cross entropy" in summary(list(enumerate(own, 1)), width=300)
 
 
 def test_a_segmentation_is_told_by_structure() -> None:

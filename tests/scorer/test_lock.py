@@ -20,9 +20,10 @@ from case_tables import (
     table,
 )
 
+from services.scorer.lock.copies import compare, find_copies
 from services.scorer.lock.facts import greys
 from services.scorer.lock.left_out import left_out
-from services.scorer.lock.seal import CannotLock, manifest_sha256
+from services.scorer.lock.seal import CannotLock, manifest_sha256, seal
 from shared.contracts.cases import CaseRecord, CaseTable
 from shared.dataset.rules import by_headers, gather, marks, targets
 from shared.reporttext import MAX_CHARACTERS
@@ -292,3 +293,11 @@ def test_a_baseline_of_grey_values_is_told_with_the_cases() -> None:
     apart = greys(cases({"ill": 10.0, "well": 90.0}, 5), cases({"ill": 12.0, "well": 80.0}, 3))
     assert apart == {"greys_alone": {"balanced_accuracy": 1.0, "guessing": 0.5}}
     assert greys(cases({"ill": 10.0, "well": 90.0}, 5), cases({"ill": 12.0}, 3)) == {}
+
+
+def test_a_table_without_cases_is_compared_without_its_empty_looks(store) -> None:
+    """Every case may fail at intake, as where each mask is of another image."""
+    made = table([], looks=store.put_bytes("data", b""))
+    assert len(find_copies(store, made).content) == len(compare([]).content) == 0
+    with pytest.raises(CannotLock, match="no case that can be read"):
+        seal(made, find_copies(store, made), "0" * 32)

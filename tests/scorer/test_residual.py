@@ -34,9 +34,10 @@ def bits(rules: Mapping[str, Any], proposed: Sequence[Mapping[str, Any]] = (RULE
 def test_rules_that_trusted_code_proposes_are_a_number() -> None:
     other = RULES | {"images": [{"files": ["{class}/*.png"]}], "patient": {"header": "PatientID"}}
     found = bits(RULES, [other, RULES, other | {"case": "folder"}])
-    assert found.bits == {"rules": 1 + math.log2(1 + 2 * 3) + 1, "handed back": 1}
-    assert found.gate.passed and found.a_case < 0.05
-    assert "At most 0.03 bits a case" in found.gate.evidence and "spread over 200 cases" in found.gate.evidence
+    assert found.bits == {"rules": 2 + math.log2(1 + 2 * 3) + 1, "handed back": 1}
+    assert found.gate().passed and found.a_case < 0.05
+    assert "At most 0.03 bits a case" in found.gate().evidence and "spread over 200 cases" in found.gate().evidence
+    assert bits(RULES, [RULES, other]).bits == {"rules": 1, "handed back": 1}, "nothing was chosen"
     # Of 60 cases, too; without the search their whole text counts, which is far above a bit.
     few = residual([tables(RULES)], WORDS, 60)
     assert few.a_case < 0.1 < BOUND < residual([tables(RULES, [])], WORDS, 60).a_case
@@ -126,7 +127,7 @@ def test_an_attack_is_counted_above_what_it_carries(attack: str) -> None:
     proposed = [RULES, classes({str(n): "normal" for n in range(101)})]
     found = bits(rules, proposed)
     assert sum(found.bits.values()) > carried
-    assert carried < 0.99 * CASES or not found.gate.passed, "a bit a case keeps the score from being useful"
+    assert carried < 0.99 * CASES or not found.gate().passed, "a bit a case keeps the score from being useful"
 
 
 def test_comments_are_gone_before_anything_is_carried_out() -> None:
@@ -157,17 +158,21 @@ def test_every_lock_counts_by_its_own_rules() -> None:
     once = residual([plain], WORDS, CASES)
     assert residual([plain] * 3, WORDS, CASES).bits == {way: 3 * many for way, many in once.bits.items()}
     both = residual([told, plain], WORDS, CASES)
-    assert not both.gate.passed, "what the first rules said is not forgotten with them"
+    assert not both.gate().passed, "what the first rules said is not forgotten with them"
 
 
 def test_a_script_says_what_it_likes_and_a_given_split_tells_what_to_speak_of() -> None:
     listed = bits({"task": "diagnosis", "dimensions": 2, "listed": "cases.jsonl"}, by_script=True)
-    assert listed.bits["script"] > CASES * (1 + math.log2(CASES)) and not listed.gate.passed
-    assert listed.gate.evidence.startswith("At least")
+    assert listed.bits["script"] > CASES * (1 + math.log2(CASES)) and not listed.gate().passed
+    assert listed.gate().evidence.startswith("At least")
+    assert not listed.gate(approved=True).passed, "nobody reads a list of all cases"
+    written = residual([tables(RULES, [])], WORDS, 60)
+    assert not written.gate().passed and written.gate(approved=True).passed
+    assert "a person has approved" in written.gate(approved=True).evidence
     assert math.isclose(residual([tables(RULES)], WORDS, 40).a_case, 5 * bits(RULES).a_case)
 
 
 def test_rules_of_any_length_are_counted_at_once() -> None:
     large = classes({str(n): "normal" for n in range(20_000)})
     assert bits(large, [large]).a_case < 0.1
-    assert not bits(large | {"dimensions": 3}, [large]).gate.passed
+    assert not bits(large | {"dimensions": 3}, [large]).gate().passed

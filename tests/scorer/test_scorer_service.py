@@ -15,11 +15,13 @@ from looking_alike import body, cropped
 from scorer_world import PACKAGE, World, running, scored
 
 from services.scorer.history import counted
+from services.task_manager.approvals import approval
 from shared.bus import Bus
 from shared.contracts.base import new_run_id
 from shared.contracts.cases import CaseTable
 from shared.contracts.data import CaseList, DatasetLocked, IndexRow, ViewManifest
 from shared.contracts.erasure import Tombstone
+from shared.contracts.questions import NO, YES, QuestionAnswered
 from shared.contracts.rules import Rules
 from shared.contracts.runs import AcceptableRange, RoleFailed, WorkReturned
 from shared.contracts.scoring import RunScored
@@ -242,6 +244,27 @@ async def test_rules_that_could_tell_the_answers_are_valid_and_not_useful(world:
     [failed] = [gate for gate in result.gates if not gate.passed]
     assert failed.name == "rules_say_little" and "could have told the answers" in failed.evidence
     assert f"{failed.evidence}." in result.rests_on
+
+
+@pytest.mark.parametrize(("which", "value"), [("every", YES), ("every", NO), ("last", YES)])
+async def test_who_approves_each_split_vouches_for_the_rules(world: World, which: str, value: str) -> None:
+    world.table = by_rules(world.table, TOLD, [RULES])
+    await world.begin()
+    for number, salt in enumerate(("first", "second"), 1):
+        await world.prepare(salt)
+        await world.until(lambda state, number=number: state.locks == number)
+        if which == "every" or salt == "second":
+            asked = approval(await world.bus.state(world.run_id), "split")
+            said = {"run_id": world.run_id, "sender": "gateway", "cause": asked, "key": asked.question.key}
+            await world.bus.append(asked)
+            await world.bus.append(QuestionAnswered.make(**said, value=value, by="anna"))
+    await world.train()
+    result = await world.wait(RunScored)
+    assert isinstance(result, RunScored)
+    [gate] = [gate for gate in result.gates if gate.name == "rules_say_little"]
+    vouched = (which, value) == ("every", YES)
+    assert gate.passed is vouched and ("a person has approved the split" in gate.evidence) is vouched
+    assert result.level == ("useful" if vouched else "valid")
 
 
 async def test_a_copy_on_two_sides_of_a_given_split_is_returned_twice_and_then_ends_the_run(world: World) -> None:

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 from case_tables import case, sealed_of, table
 from scorer_world import running, scored
 
@@ -76,19 +75,11 @@ def test_sites_and_unknown_makers_are_numbered_and_a_class_alone_has_no_auc() ->
 
 async def test_the_score_tells_them_and_later_roles_never_see_them(settings: Settings, bus: Bus) -> None:
     def made(_: Store) -> CaseTable:
-        rng = np.random.default_rng(0)
-        return table(
-            [
-                case(
-                    n,
-                    label=("dark", "light")[n % 2],
-                    wrapping=Wrapping(
-                        groups=Groups(sex="female" if rng.random() < 0.5 else "male", site="abcabcabcabc")
-                    ),
-                )
-                for n in range(200)
-            ]
-        )
+        def groups(n: int) -> Groups:
+            return Groups(sex=("female", "male")[n // 2 % 2], site="abcabcabcabc")
+
+        # 60 test patients: no draw leaves fewer than ten of a sex
+        return table([case(n, label=("dark", "light")[n % 2], wrapping=Wrapping(groups=groups(n))) for n in range(300)])
 
     def says(row: IndexRow, number: int) -> object:
         light = float(row.label == "light")

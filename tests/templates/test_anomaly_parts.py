@@ -88,7 +88,7 @@ def test_a_patch_that_no_memory_holds_is_said_clearly(tmp_path):
 
 
 def test_the_loss_is_defined_without_lesions_and_learns_from_them(template):
-    preprocess = SimpleNamespace(patch_size=(8, 8), channels=1)
+    preprocess = SimpleNamespace(patch_size=(8, 8), spacing=(1, 1, 1), channels=1)
     wanted = template.config.Model(network="unet", width=4, levels=2)
     loss = template.config.Loss(present_only=True)
     model = template.model.build(SimpleNamespace(preprocess=preprocess, model=wanted, loss=loss), 3)
@@ -144,7 +144,7 @@ def test_scans_of_mixed_units_are_normalised_one_by_one(template, capsys):
 def test_slices_across_different_axes_have_one_spacing_on_all(template):
     def settled(*spacings):
         looks = [template.survey.Look((30, 100, 100), mm, 1, False, np.array([1.0])) for mm in spacings]
-        return template.survey.spacing(looks, template.config.Preprocess(dimensions=3, max_voxels=10**7))
+        return template.survey.spacing(looks, template.config.Preprocess(dimensions=3), 10**7)
 
     axial, sagittal = (4.0, 1.0, 1.0), (1.0, 1.0, 4.0)
     assert settled(axial, axial, axial) == axial

@@ -109,7 +109,7 @@ def test_channels_of_a_volume_are_one_file_or_a_folder_with_a_file_each(phases, 
     inputs = [phases.data / row["files"][0], *(tmp_path / name for name in ("each", "turned", "lacking"))]
     one, each, turned, lacking = answers(predict(package, tmp_path / "out", *inputs), tmp_path / "out")
     assert one["label"] == each["label"] == row["label"] != turned["label"]
-    assert one["probabilities"] == each["probabilities"]
+    assert one["probabilities"] == pytest.approx(each["probabilities"], abs=1e-6), "kernels differ by a batch's size"
     assert lacking["error"] == "has 1 channel(s) where the model takes 2"
 
 

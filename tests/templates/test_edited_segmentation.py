@@ -77,7 +77,7 @@ def test_a_network_in_a_second_file_and_a_loss_of_monais(organs: SegBench) -> No
             "from blocks.plain import PlainNet\nfrom monai.losses import DiceFocalLoss\nfrom torch import nn\n",
         ),
         (
-            "make_network(config.model, how.patch_size, how.channels, num_classes + 1)",
+            "make_network(config.model, how.patch_size, how.spacing, how.channels, num_classes + 1)",
             "PlainNet(how.channels, num_classes + 1, 12)",
         ),
         (
@@ -150,11 +150,12 @@ def test_another_optimiser_mixup_and_a_slower_average(organs: SegBench) -> None:
 
 
 def test_flips_and_specks_are_settings_that_the_package_keeps(organs: SegBench) -> None:
-    organs.settings(**SMALL, prediction={"flips": ["W", "D"], "min_component_mm3": 60})
+    given = {"flips": ["W", "D"], "min_component_mm3": 60, "min_component_score": 0.7}
+    organs.settings(**SMALL, prediction=given)
     delivered(organs)
     config = json.loads((organs.workspace / "package" / "config.json").read_text())
-    assert config["prediction"] == {"overlap": 0.5, "flips": ["W", "D"], "min_component_mm3": 60}
-    assert organs.metrics()["min_component_mm3"] == 60
+    assert config["prediction"] == {"overlap": 0.5, **given}
+    assert (organs.metrics()["min_component_mm3"], organs.metrics()["min_component_score"]) == (60, 0.7)
 
 
 @pytest.mark.parametrize(

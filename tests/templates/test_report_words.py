@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,9 @@ REPORTS = (
 @pytest.fixture(scope="module")
 def template():
     """The template's modules by name."""
-    return vars(modules("report_generation", "config", "data", "images", "learning", "metrics", "telling", "words"))
+    return vars(
+        modules("report_generation", "config", "data", "images", "learning", "metrics", "telling", "words", "writing")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +172,29 @@ def test_a_report_is_made_of_sentences_that_patients_share_and_suits_what_is_lik
     # Ill in 48 % and in 62 % of what may be: the text of the likelier half is expected to be more alike.
     assert telling.report(0.7 * share + 0.3 * ill) == "The lungs are clear. No effusion. Thank you."
     assert telling.report(0.5 * share + 0.5 * ill) == "The left lung is collapsed. Large effusion. Thank you."
+    # Images that are hardly trusted have to say more.
+    half = replace(telling, trust=0.5)
+    assert half.report(0.5 * share + 0.5 * ill) == "The lungs are clear. No effusion. Thank you."
+    assert half.report(ill) == "The left lung is collapsed. Large effusion. Thank you."
+
+
+def test_images_are_trusted_as_far_as_validation_cases_bear_it(template):
+    words, telling, share = _said(template, 40)
+    normal, ill = (
+        "The lungs are clear. No effusion. Thank you.",
+        "The left lung is collapsed. Large effusion. Thank you.",
+    )
+    truth = [ill, *[normal] * 3] * 2
+    right = [telling.facts(text, words) for text in truth]
+    # Surely ill in three of eight, of which one is.
+    wrong = [telling.facts(text, words) for text in (ill, ill, ill, *[normal] * 5)]
+    sure = [0.5 * share + 0.5 * np.array(line) for line in wrong]
+    sure[0] = np.array(wrong[0])
+
+    def trust(likely):
+        return template["writing"].trusted(telling, likely, truth, "rouge_l").trust
+
+    assert trust(right) == 1 and trust(sure) < 1
 
 
 @pytest.mark.parametrize(
@@ -214,3 +240,11 @@ def test_without_shared_sentences_the_decoder_writes(template):
     words, telling, _ = _said(template, 2)
     assert not telling.sentences
     assert len(telling.facts("No effusion.", words)) == len(telling) == len(telling.words)
+
+
+def test_one_text_for_all_cases_is_chosen_last(template):
+    merit = template["metrics"].merit
+    assert (
+        merit(0.9, ["clear"] * 3) < merit(0.0, ["clear", "nodule", "clear"]) < merit(0.1, ["clear", "nodule", "clear"])
+    )
+    assert merit(0.2, ["clear"] * 3) < merit(0.3, ["clear"] * 3)

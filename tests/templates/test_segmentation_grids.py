@@ -13,7 +13,7 @@ from tests.templates.segbench import ORIENTATIONS, bright_blocks, modules, overl
 
 @pytest.fixture(scope="module")
 def template():
-    with modules("segmentation", "config", "data", "patches", "cases", "predict", "survey") as found:
+    with modules("segmentation", "config", "data", "model", "patches", "cases", "predict", "survey") as found:
         yield found
 
 
@@ -71,12 +71,37 @@ def test_windows_give_what_the_whole_gives(template):
             assert (found == planes.argmax(1).numpy()).mean() > 0.999
 
 
-def test_small_pieces_become_background(template):
-    classes = np.zeros((6, 10, 10), np.uint8)
+def test_thick_slices_are_merged_when_their_pixels_are_as_coarse(template):
+    strides, unet = template.model.strides, template.config.Model(network="unet", levels=4)
+    assert strides(unet, (32, 32, 32), (1, 1, 1.5)) == [(2, 2, 2)] * 3
+    assert strides(unet, (16, 96, 104), (5, 0.5, 0.5)) == [(1, 2, 2), (1, 2, 2), (1, 2, 2)]
+    assert strides(unet, (16, 96, 104), (3, 0.75, 0.75)) == [(1, 2, 2), (1, 2, 2), (2, 2, 2)]
+    # An axis that is short waits for none, and none for it.
+    assert strides(unet, (6, 64, 64), (0.5, 2, 2)) == [(1, 2, 2)] * 3
+    assert strides(unet, (64, 48), (5, 1, 1)) == [(2, 2)] * 3
+    segresnet = template.config.Model(network="segresnet", levels=3)
+    assert strides(segresnet, (16, 64, 64), (5, 1, 1)) == [(2, 2, 2)] * 2
+    assert template.model.multiples(strides(unet, (16, 96, 104), (5, 0.5, 0.5)), 3) == [1, 8, 8]
+    network = template.model.make_network(unet, (5, 16, 24), (5, 0.5, 0.5), 1, 3)
+    import torch
+
+    assert network(torch.zeros(1, 1, 5, 16, 24)).shape == (1, 3, 5, 16, 24)
+    with pytest.raises(ValueError, match=r"multiples of \[1, 4, 4\]"):
+        template.model.make_network(unet, (5, 16, 22), (5, 0.5, 0.5), 1, 3)
+
+
+def test_small_and_unsure_pieces_become_background(template):
+    cut, classes = template.predict.without_specks, np.zeros((6, 10, 10), np.uint8)
     classes[0:3, 0:3, 0:3], classes[5, 9, 9], classes[4, 8, 2:4] = 1, 1, 2
-    kept = template.predict.without_specks(classes, 2.0, 5.0)
+    scores = np.where(classes > 0, 0.6, 0.1).astype(np.float32)
+    scores[1, 1, 1], scores[5, 9, 9] = 0.9, 0.95
+    kept = cut(classes, scores, 2.0, 5.0, 0.0)
     assert (kept == 1).sum() == 27 and not (kept == 2).any() and (classes == 2).any()
-    np.testing.assert_array_equal(template.predict.without_specks(classes, 2.0, 0.0), classes)
+    kept = cut(classes, scores, 2.0, 0.0, 0.8)
+    assert (kept == 1).sum() == 28 and not (kept == 2).any()
+    assert cut(classes, scores, 2.0, 0.0, 0.92).sum() == 1
+    for nothing in (0.0, "auto"):
+        np.testing.assert_array_equal(cut(classes, scores, 2.0, nothing, nothing), classes)
 
 
 def test_dicom_geometry_and_a_mask_stored_in_another_order(tmp_path):
@@ -235,3 +260,41 @@ def test_a_try_has_the_grid_of_the_training_that_it_stands_for(template, tmp_pat
         spacings[seconds, whole] = template.survey.resolve(config).preprocess.spacing
     assert spacings[2, 1000] == spacings[1000, None] == (1, 1, 1)
     assert min(spacings[2, None]) > 1.2, "in so little time images are made coarser"
+
+
+def test_where_an_image_shows_few_of_the_structures_each_has_to_be_seen_more_often(template, monkeypatch):
+    survey = template.survey
+    monkeypatch.setattr(survey.torch, "get_num_threads", lambda: 1)
+    how = template.config.Preprocess(passes=32)
+
+    def most(*structures):
+        looks = [survey.Look((64,) * 3, (1.0,) * 3, 1, False, np.array([1.0]), frozenset(one)) for one in structures]
+        return survey.affordable(how, 100, 10, looks)
+
+    assert most({1, 2}, {1, 2}) == 2 * most({1}, {2}) > survey.LEAST_VOXELS
+    assert most(*({number} for number in range(1, 27))) == survey.LEAST_VOXELS
+    assert most(set(), set()) == most({1}), "nothing is known of what is there"
+
+
+def test_images_are_not_made_a_little_coarser(template):
+    survey = template.survey
+    looks = [survey.Look((50, 50, 50), (1.0,) * 3, 1, False, np.array([1.0]), frozenset({1}))] * 4
+
+    def settled(seconds):
+        how = template.config.Preprocess(
+            passes=32, dimensions=3, channels=1, patch_size=(32, 32, 32), intensity="zscore"
+        )
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(survey, "look_around", lambda rows, root: looks)
+            patched.setattr(survey.torch, "get_num_threads", lambda: 1)
+            return survey.settle(how, template.config.Model(), [{}] * 10, None, {}, seconds).spacing
+
+    assert settled(80) == settled(60) == (1, 1, 1) and min(settled(40)) > 1.1
+
+
+def test_a_patch_whose_axes_cannot_be_halved_becomes_the_nearest_one(template, capsys):
+    how = {"dimensions": 3, "spacing": (1, 1, 1), "intensity": "zscore", "channels": 1}
+    for asked, given in (((50, 64, 30), (48, 64, 32)), ((48, 64, 32), (48, 64, 32))):
+        config = template.config.Config(preprocess=how | {"patch_size": asked})
+        found = template.survey.resolve(config).preprocess.patch_size
+        assert found == given and ("becomes [48, 64, 32]" in capsys.readouterr().out) == (asked != given)

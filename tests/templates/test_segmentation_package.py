@@ -2,6 +2,8 @@
 
 import ast
 import json
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,8 @@ import pytest
 from shared.training.exported.package_cli import damage, predict
 from shared.training.imports import NotExportable, as_exported, needed
 from shared.training.package import PackageFacts, model_card, write_package
-from tests.templates.conftest import TEMPLATES
+from tests.templates.conftest import ROOT, TEMPLATES, bare_environment
+from tests.templates.segbench import trained_masks
 
 FACTS = PackageFacts(
     task="anomaly_detection",
@@ -117,3 +120,26 @@ def test_a_bad_input_costs_only_itself():
     assert [case["input"] for case in cases] == ["a", "unreadable", "bb", "huge", "ccc", "dd"]
     assert [case.get("length") for case in cases] == [1, None, 2, None, 3, 2]
     assert cases[1]["error"] == "is no image" and "the memory does not hold it" in cases[3]["error"]
+
+
+def test_a_package_written_anew_is_measured(tmp_path):
+    """One structure is lost by an edit of predict.py: its figures say so, the other's stay."""
+    bench = trained_masks()
+    work = tmp_path / "work"
+    shutil.copytree(bench.workspace, work, ignore=shutil.ignore_patterns("cache", "checkpoints", "metrics.json"))
+    before = bench.metrics()["metrics"]
+    file = work / "predict.py"
+    text = file.read_text()
+    file.write_text(text.replace("scores[kept != classes] = 0", "kept[kept == 1] = 0"))
+    assert file.read_text() != text
+    told = {"M3_DATA": str(bench.data), "M3_PACKAGE": str(bench.workspace / "package"), "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-P", "-m", "shared.training.repackage"]
+    done = subprocess.run(argv, cwd=work, env=bare_environment(**told), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((work / "metrics.json").read_text())
+    names = json.loads((work / "label_map.json").read_text())["names"]
+    assert found["metrics"][f"dice {names[0]}"] == 0
+    assert found["metrics"][f"dice {names[1]}"] == pytest.approx(before[f"dice {names[1]}"], abs=0.02)
+    assert found["metric_name"] == "dice" and found["metric"] == found["metrics"]["dice"] < before["dice"]
+    assert {case["id"] for case in found["cases"]} == {row["sample_id"] for row in bench.rows if row["split"] == "val"}
+    assert damage(work / "package") == []

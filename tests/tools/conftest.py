@@ -18,7 +18,7 @@ import pytest
 
 import services.tool_runner.tools as tools
 from services.tool_runner.tools import Executed, Roots, run_tool
-from shared.contracts.tools import MAX_RESULT_CHARS, ToolResult
+from shared.contracts.tools import MAX_READ_CHARS, MAX_RESULT_CHARS, ToolResult
 
 PROBES = Path(tools.__file__).parents[1] / "probes"
 
@@ -75,7 +75,7 @@ class Bench:
     async def __call__(self, tool: str, **arguments: Any) -> ToolResult:
         result = await run_tool(tool, arguments, self.roots, self.execute, "run-role-1-1")
         assert result.summary.strip(), "a result is never empty"
-        assert len(result.summary) <= MAX_RESULT_CHARS
+        assert len(result.summary) <= (MAX_READ_CHARS if tool == "read_files" else MAX_RESULT_CHARS)
         assert len(result.model_dump_json()) < 256 * 1024
         return result
 

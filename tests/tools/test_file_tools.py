@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from shared.contracts.tools import MAX_RESULT_CHARS
+from shared.contracts.tools import MAX_FILE_CHARS
 from shared.errors import ToolBroken
 
 TEN = "".join(f"line {number}\n" for number in range(1, 11))
@@ -231,7 +231,15 @@ async def test_reading_bounds_and_says_what_it_left_out(bench) -> None:
 async def test_a_file_of_one_endless_line_is_bounded(bench) -> None:
     (bench.workspace / "one.json").write_text(json.dumps(list(range(100_000))))
     result = await bench("read_files", paths=["one.json"])
-    assert len(result.summary) <= MAX_RESULT_CHARS and " of 688,890 left out" in result.summary
+    assert len(result.summary) <= MAX_FILE_CHARS + 200 and " of 688,890 left out" in result.summary
+
+
+async def test_programs_of_a_template_are_read_whole_in_one_call(bench) -> None:
+    for name, size in {"train.py": 11_000, "images.py": 13_000, "model.py": 4_000}.items():
+        (bench.workspace / name).write_text("x = 1\n" * (size // 6))
+    assert not (await bench("read_files", paths=["train.py", "images.py", "model.py"])).truncated
+    (bench.workspace / "data.py").write_text("y = 1\n" * 2_000)
+    assert (await bench("read_files", paths=["train.py", "images.py", "model.py", "data.py"])).truncated
 
 
 async def test_odd_files_are_named_for_what_they_are(bench) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from services.gateway.built import built
 from services.gateway.trace_model import Share
 from shared.contracts.base import SEGMENTATIONS, Event, Ref
 from shared.contracts.runs import Level
@@ -172,14 +173,12 @@ class Facts:
         if module is None:
             return {}
         job = self.state.jobs_done.get(training_job(self.state, self.events) or "")
-        own = job.own_code if job else ()
-        network, loss = (self.noted.get(name) for name in ("network", "loss"))
-        ran = not own and isinstance(network, str) and isinstance(loss, str)
+        own, one = job.own_code if job else (), built(module, job)
         told = {
             "Template": module.template,
-            "Network": f"{network if ran else module.model}, input {'x'.join(map(str, module.input_shape))}",
-            "Loss": str(loss) if ran else module.loss,
-            "Augmentation": module.augmentation,
+            "Network": f"{one.network}, input {one.shape}",
+            "Loss": one.loss,
+            "Augmentation": one.augmentation,
             "Within its reach": f"weights of the shelf: {', '.join(job.shelf)}" if job and job.shelf else "",
             "Own code": f"{', '.join(own)}: network, loss and augmentation are its author's words" if own else "",
         }

@@ -38,7 +38,7 @@ class Copies:
 
 def find_copies(store: Store, table: CaseTable) -> Copies:
     """Blocks."""
-    if table.looks is None or table.looks.size != len(table.cases) * RECORD.itemsize:
+    if not table.looks or not table.cases or table.looks.size != len(table.cases) * RECORD.itemsize:
         return compare(table.cases)
     with tempfile.TemporaryDirectory(prefix="m3-looks-") as folder:
         path = Path(folder) / "looks"

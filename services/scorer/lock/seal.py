@@ -65,7 +65,9 @@ def seal(table: CaseTable, copies: Copies, seed: str, last: SealedSplit | None =
     kept, contradictions = _agreeing(table.cases, copies)
     cases, copies = [_in_order(table.cases[place]) for place in kept], copies.only(kept)
     if not cases:
-        raise CannotLock({"cases_given": "the rules found no case that can be read"})
+        most = sorted(table.left_out.items(), key=lambda one: -len(one[1]))[:3]
+        why = "".join(f"; {len(keys)} x {reason}" for reason, keys in most)
+        raise CannotLock({"cases_given": f"the rules found no case that can be read{why}"})
     given = _given(cases)
     groups, merged = _groups(cases, copies, same_person(cases, table.persons), given)
     before = dict(zip(last.keys, (row.split for row in last.rows), strict=True)) if last else {}

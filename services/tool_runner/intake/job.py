@@ -23,9 +23,8 @@ from shared.contracts.state import RunState
 from shared.contracts.tools import DecodeBatch, ToolCall
 from shared.contracts.training import JobProgress, JobSpec
 from shared.dataset.intake.intake_records import Order
-from shared.dataset.intake.wrapping import placed, places_count
+from shared.dataset.intake.wrapping import placed, places
 from shared.errors import ToolBroken, UserError
-from shared.imaging.order import natural_key
 
 if TYPE_CHECKING:
     from services.tool_runner.mounts import Mounts
@@ -230,13 +229,9 @@ class _Work:
     ) -> CaseTable:  # fmt: skip
         """Blocks: stores the looks."""
         found = [(case, item) for case, item in zip(specs, kept, strict=True) if not item.left_out]
-        order = [0] * len(found)
-        if places_count(rules):
-            firsts = [natural_key(case.images[0][0].files[0]) for case, _ in found]
-            for place, number in enumerate(sorted(range(len(found)), key=lambda n: firsts[n])):
-                order[number] = place
+        order = places(rules, [case for case, _ in found])
         return CaseTable(
-            cases=tuple(_record(case, item, rules, order[number]) for number, (case, item) in enumerate(found)),
+            cases=tuple(_record(*each, rules, place) for each, place in zip(found, order, strict=True)),
             coverage=coverage,
             left_out=left_out,
             looks=self.cache.looks([item.digest for _, item in found], self.sandbox.scratch),

@@ -125,7 +125,8 @@ def lines_of(virtual: str, facts: dict[str, Any]) -> list[str]:
         such = f"values {', '.join(values)}" if values else f"such as {', '.join(map(_quoted, column['such_as']))}"
         empty = f", {1 - column['filled']:.0%} empty" if column["filled"] < 1 else ""
         said.append(f"  {name}: {column['type']}, {column['distinct']:,} distinct{empty}, {such[:600]}")
-    return said + [f"  row {n}: {json.dumps(row)[:400]}" for n, row in enumerate(facts["first_rows"], 1)]
+    rows = [json.dumps([*row.values()], ensure_ascii=False)[:400] for row in facts["first_rows"]]
+    return said + [f"  row {n}: {row}" for n, row in enumerate(rows, 1)]
 
 
 def main(arguments: list[str]) -> None:

@@ -15,10 +15,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from resolve_rules import in_words
 
+import shared.dataset
 from shared.contracts.tools import ProposeRules
 from shared.dataset.profile import damaged
 from shared.dataset.propose import explain, propose
 from shared.dataset.survey.survey import survey
+
+MOST = 0.8
+"""Share of the image files that the first proposal takes, below which rules are likely to be written by hand."""
+SHOWN = 1
+"""Proposals whose text is shown then, before the page of rules; there is no room for more."""
+
+
+def rules_page() -> str:
+    return Path(str(shared.dataset.__path__[0]), "rules.md").read_text(encoding="utf-8")
 
 
 def main() -> dict[str, Any]:
@@ -39,17 +49,17 @@ def main() -> dict[str, Any]:
     unread = damaged.in_words(seen.listing, set(seen.listing.images), faults)
     if not found:
         why = explain(root, asked.task, seen)
-        return {
-            "summary": f"No rules explain these files for {asked.task}. {why} {unread}".rstrip(),
-            "data": {"proposals": [], "why": why},
-        }
+        told = f"No rules explain these files for {asked.task}. {why} {unread}".rstrip()
+        return {"summary": f"{told}\n\n{rules_page()}", "data": {"proposals": [], "why": why}}
+    by_hand = found[0].coverage.used < MOST * found[0].coverage.files
     parts = []
     for number, one in enumerate(found, 1):
         text = yaml.safe_dump(one.rules, sort_keys=False, allow_unicode=True, width=110)
         alternative = f" (a choice of {one.key}: {one.choice})" if one.key else ""
-        parts.append(f"## {number}. {one.says}{alternative}\n{text}{in_words(one.coverage)}")
+        rest = "" if by_hand and number > SHOWN else f"\n{text}{in_words(one.coverage)}"
+        parts.append(f"## {number}. {one.says}{alternative}{rest}")
     return {
-        "summary": "\n\n".join([*filter(None, [unread]), *parts]),
+        "summary": "\n\n".join(filter(None, [unread, *parts, rules_page() if by_hand else ""])),
         "data": {"proposals": [one.model_dump(mode="json") for one in found]},
     }
 

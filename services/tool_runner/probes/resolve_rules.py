@@ -20,7 +20,7 @@ from shared.dataset.rules.coverage import files_of
 from shared.dataset.rules.reading import read_rules
 from shared.dataset.rules.resolve import RulesError, resolve
 
-SHOWN = 12
+SHOWN = 4
 
 
 def load(path: Path) -> Rules:
@@ -35,6 +35,8 @@ def in_words(coverage: Coverage) -> str:
     """What a core reads of a coverage: a line a fact, problems first."""
     lines = [f"PROBLEM: {text}" for text in coverage.problems]
     lines += [f"CONFLICT: {text}" for text in coverage.conflicts[:SHOWN]]
+    if (more := len(coverage.conflicts) - SHOWN) > 0:
+        lines.append(f"CONFLICT: and {more} more like these")
     lines.append(
         f"{coverage.cases} cases ({coverage.dimensions}D) of {coverage.used} of {coverage.files} image files; "
         f"{coverage.patients} patients, {coverage.grouping}: {coverage.grouping_from}"
@@ -52,7 +54,7 @@ def in_words(coverage: Coverage) -> str:
     for reason, many in coverage.left_out.items():
         examples = ", ".join(coverage.left_out_examples.get(reason, ()))
         lines.append(f"left out, {many} x {reason}" + (f": {examples}" if examples else ""))
-    lines += [f"example: {json.dumps(example, ensure_ascii=False)[:300]}" for example in coverage.examples[:2]]
+    lines += [f"example: {json.dumps(example, ensure_ascii=False)[:300]}" for example in coverage.examples[:3]]
     return "\n".join(lines)
 
 

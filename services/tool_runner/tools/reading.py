@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from services.tool_runner.paths import Place, kind_of, open_file, open_folder
 from services.tool_runner.tools.context import Answer, Context
 from services.tool_runner.tools.text import clip, count_text, decode, natural_key, share, size_text
-from shared.contracts.tools import MAX_RESULT_CHARS, ListFiles, ReadFiles
+from shared.contracts.tools import MAX_FILE_CHARS, MAX_READ_CHARS, MAX_RESULT_CHARS, ListFiles, ReadFiles
 from shared.errors import ToolRefused
 
 CROWDED = 1000
@@ -169,11 +169,11 @@ def read_files(args: ReadFiles, context: Context) -> Answer:
         texts.append((place.virtual, heading, text))
         files[place.virtual] = facts
     room = (
-        MAX_RESULT_CHARS
+        MAX_READ_CHARS
         - sum(len(heading) + 12 for _, heading, _ in texts)
         - sum(len(str(e)) + 8 for e in errors.values())
     )
-    allowed = share([len(text) for _, _, text in texts], max(room, 1000))
+    allowed = share([min(len(text), MAX_FILE_CHARS) for _, _, text in texts], max(room, 1000))
     truncated = False
     parts = []
     for (virtual, heading, text), limit in zip(texts, allowed, strict=True):

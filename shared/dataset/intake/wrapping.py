@@ -1,6 +1,7 @@
 """What is true of a case's files and not of what they show (`Wrapping`): numbers, and digests of texts."""
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -13,6 +14,7 @@ from shared.imaging.formats import kind_of, suffix_of
 from shared.imaging.header import Header
 from shared.imaging.headers import BadImage, peek
 from shared.imaging.image import Image, canonical
+from shared.imaging.order import natural_key
 
 HEADERS = {
     "scanner": ("Manufacturer", "ManufacturerModelName", "SoftwareVersions", "StationName"),
@@ -53,20 +55,37 @@ def wrapping(spec: CaseSpec, root: Path, images: Sequence[Image], written: int) 
     return Wrapping(numbers=numbers, kinds=kinds, groups=of_headers(said))
 
 
+def places(rules: Rules, cases: Sequence[CaseSpec]) -> list[int]:
+    """Place of each case among all, by path; words in it that are classes are how these were written down."""
+    order = [0] * len(cases)
+    if places_count(rules):
+        named = sorted(
+            {label for case in cases for label in _labels(case) if not label.isdecimal()}, key=len, reverse=True
+        )
+        words = re.compile(rf"(?<![^\W_])({'|'.join(map(re.escape, named)) or '$.'})(?![^\W_])", re.IGNORECASE)
+        paths = [natural_key(words.sub("", case.images[0][0].files[0])) for case in cases]
+        for place, number in enumerate(sorted(range(len(cases)), key=lambda number: paths[number])):
+            order[number] = place
+    return order
+
+
+def _labels(case: CaseSpec) -> tuple[str, ...]:
+    return (case.label,) if isinstance(case.label, str) else case.label or ()
+
+
 def placed(rules: Rules, spec: CaseSpec, wrapped: Wrapping, order: int) -> Wrapping:
     """With the place of the case among all, its folders and the groups that tables tell; without what says the target
     by the rules themselves: of places see `places_count`, of folders also one that is called as the class.
     """
-    source = rules.label.source if rules.label else None
     numbers, kinds = dict(wrapped.numbers), dict(wrapped.kinds)
     if places_count(rules):
         numbers["file order"] = (float(order),)
-        labels = {plain(name) for name in ((spec.label,) if isinstance(spec.label, str) else spec.label or ())}
+        labels = set(map(plain, _labels(spec)))
         folders = [name for name in spec.images[0][0].files[0].split("/")[:-1] if plain(name) not in labels]
         if folders:
             kinds["source folder"] = tuple(map(digest, (*folders, *[""] * _FOLDERS)[:_FOLDERS]))
     for name, keywords in HEADERS.items():
-        if source and source.header in keywords:
+        if any(source.header in keywords for source in rules.label_sources()):
             kinds.pop(name, None)
             numbers.pop(name, None)
     return Wrapping(numbers=numbers, kinds=kinds, groups=spec.groups.over(wrapped.groups))
@@ -75,8 +94,8 @@ def placed(rules: Rules, spec: CaseSpec, wrapped: Wrapping, order: int) -> Wrapp
 def places_count(rules: Rules) -> bool:
     """Whether folders and order count. Not where a part of the path is the class, or whether there is anything to mark:
     they are how the target was written down."""
-    source = rules.label.source if rules.label else None
-    return rules.task == "diagnosis" and not (source and (source.field or source.value)) and rules.listed is None
+    by_path = any(source.field or source.value for source in rules.label_sources())
+    return rules.task == "diagnosis" and not by_path and rules.listed is None
 
 
 def _day(text: str) -> int | None:

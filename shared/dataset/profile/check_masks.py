@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.dataset.profile.findings import DOUBTFUL, NOTE, UNUSABLE, Findings
-from shared.dataset.survey.mask_looks import MaskLook
+from shared.dataset.survey.mask_looks import MaskLook, off_grid
 from shared.dataset.survey.naming import evenly
 from shared.imaging.errors import BadImage
-from shared.imaging.grid import Grid, difference
-from shared.imaging.header import Header
 from shared.imaging.masks import read_label_map
 
 if TYPE_CHECKING:
@@ -36,19 +34,13 @@ def check_masks(seen: "Survey", found: Findings) -> None:
 
 
 def _grids(seen: "Survey", one: MaskLook, found: Findings) -> None:
-    """Headers only."""
-    """Of several sequences of a patient a mask lies on one."""
+    """Headers only. Of several sequences of a patient a mask lies on one."""
     fits: set[str] = set()
     reasons: dict[str, str] = {}
     for image, mask in one.pairs:
-        looks = [seen.looker.header(file) for file in (image, mask)]
-        heads = [look.header for look in looks if look and look.header]
-        if len(heads) < 2 or heads[0].kind != heads[1].kind:
+        reason = off_grid(image, mask, seen.looker)
+        if reason is None:
             continue
-        try:
-            reason = difference(_grid(heads[1]), _grid(heads[0]))
-        except BadImage as error:
-            reason = str(error)
         if reason:
             reasons[mask] = reason
         else:
@@ -57,10 +49,6 @@ def _grids(seen: "Survey", one: MaskLook, found: Findings) -> None:
     looked = len(fits | reasons.keys())
     found.add(UNUSABLE, wrong, f"of {looked:,} masks looked at do not lie on the grid of an image of theirs",
               "resample them with nearest neighbours onto the image's grid, or leave them out")  # fmt: skip
-
-
-def _grid(header: Header) -> Grid:
-    return Grid(tuple(header.shape), header.affine)
 
 
 def _values(seen: "Survey", one: MaskLook, found: Findings) -> None:

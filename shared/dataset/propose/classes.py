@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shared.dataset.propose.draft import Draft
@@ -27,6 +27,9 @@ _NO_CLASS_WORDS = """
     split timepoint tp site center run rec acq
 """
 _NO_CLASS = frozenset(_NO_CLASS_WORDS.split())
+_HOLDER_WORDS = "img im image picture photo foto bild bilder imagen imagene dicom dcm nifti png jpg jpeg tif"
+_HOLDERS = frozenset(_HOLDER_WORDS.split())
+"""Singular, as `words` gives them: names of folders of images. Beside one of them no folder is a class."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,10 @@ class Option:
     column: str = ""
     table: int | None = None
     inner: Inner | None = None
+    also: "tuple[Option, ...]" = ()
+    """Columns of other tables, of the images of which this one says nothing."""
+    codes: Mapping[str, str] | None = None
+    """Value -> class, where that is known; of `also`, too."""
 
     @property
     def separator(self) -> str | None:
@@ -122,19 +129,22 @@ def told_by_a_column(option: Option, survey: Survey, look: Look) -> Option:
 
 
 def without_places(
-    options: Sequence[Option], only: Sequence[str], target: str, hints: Mapping[str, str], legends: Sequence[Legend]
-) -> list[Option]:
-    """Without whole folders of which no name was asked for, where a column has a class that was asked for: they say
-    where the images came from."""
+    options: Sequence[Option], only: Sequence[str], target: str, hints: Mapping[str, str],
+    legends: Callable[[Option], Sequence[Legend]], few: bool,
+) -> list[Option]:  # fmt: skip
+    """Without parts of names of which none was asked for, where a column has a class that was asked for, and without
+    such folders of `few` of the images: they say where the images came from."""
 
     def asked(option: Option) -> bool:
         counts = option.counts
-        named = named_values(counts, hints, legends)
+        named = option.codes or named_values(counts, hints, legends(option))
         texts = [text for text in (*counts, *named.values()) if not text.isdecimal()]
         return bool(meant(only, counts, named)[0]) or any(overlap(target, text) >= 1 for text in texts)
 
     columns = [one for one in options if one.column and label_likeness(one.column) > 0 and asked(one)]
-    return [one for one in options if not columns or not one.where.startswith("folder ") or asked(one)]
+    named = [one for one in options if one.field or one.literal]
+    gone = [one for one in named if (columns or (few and one.where.startswith("folder "))) and not asked(one)]
+    return [one for one in options if one not in gone]
 
 
 def _bare(value: str | None) -> str:
@@ -157,6 +167,8 @@ def _plausible(values: Sequence[str | None], leads: Sequence[str], whole: bool, 
     if any(word in _NO_CLASS for word in last):
         return 0.0
     wordy = [value for value in counts if any(c.isalpha() for c in value)]
+    if any((own := words(value)) and _HOLDERS.issuperset(own) for value in wordy):
+        return 0.0
     starts = [words(value)[0] for value in wordy if words(value)]
     if starts and sum(start in _NO_CLASS for start in starts) * 2 > len(starts):
         return 0.0

@@ -6,6 +6,7 @@ from pathlib import Path
 from shared.contracts.base import SEGMENTATIONS, TaskKind
 from shared.dataset.propose.patients import person_of_all
 from shared.dataset.survey.joins import TableLook
+from shared.dataset.survey.mask_looks import all_off_grid
 from shared.dataset.survey.survey import Survey, survey
 from shared.dataset.tables.column_words import label_likeness
 from shared.imaging.formats import refusal
@@ -49,8 +50,13 @@ def explain(root: Path | str, task: TaskKind, seen: Survey | None = None) -> str
             said.append(f"{table.file} seems to mark regions by numbers (`{name}`), but in no form that is read: not "
                         "supported yet: convert it to COCO.")  # fmt: skip
         elif masks:
-            said.append(f"Masks: {', '.join(one.pattern for one in masks[:3])}; their names do not lead to the images.")
-            if any(not one.unread and len(one.rows) > 1 for one in seen.tables):
+            pairs = [pair for one in seen.masks for pair in one.pairs]
+            apart = all_off_grid(pairs, seen.looker)
+            why = "their names do not lead to the images"
+            if apart:
+                why = "not one looked at lies on the grid of its image: resample them with nearest neighbours"
+            said.append(f"Masks: {', '.join(one.pattern for one in masks[:3])}; {why}.")
+            if not apart and any(not one.unread and len(one.rows) > 1 for one in seen.tables):
                 said.append("No two columns of a table lead from the images to them, either: name the masks in one "
                             "column, and what the images are called in another.")  # fmt: skip
         else:
@@ -66,6 +72,9 @@ def explain(root: Path | str, task: TaskKind, seen: Survey | None = None) -> str
                         "read: not supported yet: add a column with the files' names.")  # fmt: skip
         if not known and not beside:
             said.append(f"Missing: {_NEEDS[task]}.")
+        if seen.masks and masks:
+            said.append(f"Masks of images are there, though ({', '.join(one.pattern for one in masks[:3])}): a request "
+                        "to outline what they mark could be served.")  # fmt: skip
     if (person := person_of_all(seen)) is not None:
         said.append(f"All images are of one patient ({person}): no patient is left to test a model on.")
     said += [f"{count:,} files are {why}." for why, count in sorted(refused.items(), key=lambda item: -item[1])[:3]]

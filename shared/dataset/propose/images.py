@@ -58,7 +58,7 @@ def image_drafts(
             # The others are images that it leaves aside on purpose.
             aside = 1 - sum(len(one.files) for one in some) / sum(len(one.files) for one in group)
             for one in _of_group(some, others, task, dimensions, kind, wish, legends, target):
-                found.append(one.change(prior=one.prior + 0.55 * aside + 0.1).decided("image", _patterns(one.pieces)))
+                found.append(one.change(prior=one.prior + 0.55 * aside + 0.1).decided("image", in_words(one.pieces)))
     total = max((draft.images for draft in found), default=0)
     for at, draft in enumerate(found):
         # A few odd files beside the images are no set of their own.
@@ -223,7 +223,7 @@ def _drafts(
         names = _named_by(legends, [one.name for one in channels])
         draft = draft.change(channels=tuple(replace(c, name=n) for c, n in zip(draft.channels, names, strict=True)))
         what = f"the files of {', '.join(names)} with the same {' and '.join(joined[1])} (channels)"
-    return [_four_axes(draft, first, legends).said("case", f"a case is {what} of {_patterns(draft.pieces)}")]
+    return [_four_axes(draft, first, legends).said("case", f"a case is {what} of {in_words(draft.pieces)}")]
 
 
 def _finest_first(channels: Sequence[Channel]) -> Sequence[Channel]:
@@ -241,7 +241,7 @@ def _finest_first(channels: Sequence[Channel]) -> Sequence[Channel]:
     return [finest, *(one for one in channels if one is not finest)]
 
 
-def _patterns(pieces: Iterable[Piece]) -> str:
+def in_words(pieces: Iterable[Piece]) -> str:
     names = list(dict.fromkeys(piece.pattern for piece in pieces))
     return " and ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 

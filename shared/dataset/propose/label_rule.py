@@ -8,6 +8,7 @@ from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.legend import Legend, named_values
 from shared.dataset.propose.sides import sideless
 from shared.dataset.propose.tables import with_table
+from shared.dataset.propose.united import with_sources
 from shared.dataset.propose.values import table_of
 from shared.dataset.survey.survey import Survey
 from shared.dataset.tables.words import is_none, meant, normal_in_two_ways, unsure, usual_spellings
@@ -23,7 +24,7 @@ def with_option(
 ) -> Draft | None:
     """None where the option cannot be had, as its table cannot be joined."""
     counts = option.counts
-    named = named_values(counts, hints, legends)
+    named = option.codes or named_values(counts, hints, legends)
     sure = [value for value in counts if not unsure(named.get(value, value))]
     held, missing = meant(only, counts, named)
     draft = draft.change(prior=draft.prior + option.likely)
@@ -41,7 +42,7 @@ def with_option(
         findings = tuple(named.get(value, value) for value in sure if not is_none(named.get(value, value)))
         kept = findings if 0 < len(findings) < len(sure) else ()
     draft = draft.said("target", f"its class is told by {option.where}")
-    classes: dict[str, str | None] = dict(named)
+    classes: dict[str, str | None] = {} if all(value == name for value, name in named.items()) else dict(named)
     if not classes and len(sure) < len(counts):
         every = [*counts, *(option.evidence.values if option.evidence else ())]
         classes = {value: None if unsure(value) else value for value in every}
@@ -60,6 +61,10 @@ def with_option(
     table = survey.tables[option.table] if option.table is not None else None
     if table is None and option.evidence:
         table = table_of(survey, option.evidence)
+    if option.also:
+        told = [(table_of(survey, one.evidence), one.column) for one in (option, *option.also) if one.evidence]
+        joined = with_sources(draft, survey, [(look, column) for look, column in told if look])
+        return joined[0].change(label=LabelRule(source=joined[1], classes=classes, only=kept)) if joined else None
     made = with_table(draft, survey, table) if table else None
     if made is None:
         return None

@@ -20,14 +20,16 @@ from shared.dataset.propose.inner_values import Inner, inner_values
 from shared.dataset.propose.label_rule import with_option
 from shared.dataset.propose.legend import Legend, named_values, of_codes
 from shared.dataset.propose.meant import classes_beside, unasked
+from shared.dataset.propose.united import apart, merged
 from shared.dataset.propose.values import Look, cell_of, distinct, falls_into, look_at, share, table_of
 from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.evidence import Evidence
 from shared.dataset.survey.onehot import FEW
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.survey import Survey
+from shared.dataset.tables.cells import comparable
 from shared.dataset.tables.column_words import label_likeness
-from shared.dataset.tables.words import acquired, is_none, meant, outcomes, overlap
+from shared.dataset.tables.words import acquired, are_files, distinctive, is_none, meant, outcomes, overlap
 
 _EXPLAINED = 0.3
 """For values of which the dataset says what they stand for."""
@@ -45,8 +47,12 @@ def with_label(
     options = [one for one in options if not any(set(filter(None, one.values)) <= some for some in visits)]
     options += _columns(survey, look, target)
     options += [option for one in inner_values(draft, survey) if (option := _inner(one))]
+    options += _united(options, survey, hints, legends)
     options = [_asked(option, only, target, hints, _legends(option, survey, legends)) for option in options]
-    options = without_places(options, only, target, hints, legends)
+    pieces = draft.channels[0].pieces
+    whole = any(piece.family.kind == "slices" for piece in pieces)  # whose files are folders
+    few = not whole and 2 * sum(len(piece.files) for piece in pieces) < len(survey.listing.images)
+    options = without_places(options, only, target, hints, lambda one: _legends(one, survey, legends), few)
     options = _without_doubles(sorted(options, key=lambda one: -one.likely))
     found = []
     for option in options[:8]:
@@ -90,17 +96,57 @@ def _asked(
 ) -> Option:
     """Weighed by the request: classes that were asked for are among the values, words stand in header or values."""
     counts = option.counts
-    named = named_values(counts, hints, legends)
+    named = option.codes or named_values(counts, hints, legends)
     likely = option.likely
     if only:
         held, missing = meant(only, counts, named)
         likely += 0.5 * (len(only) - len(missing)) / len(only) if held else -0.1
     likely += 0.35 * overlap(target, option.column)
     likely += _EXPLAINED * bool(named and not any(name.isdecimal() for name in counts))
-    texts = [*counts, *named.values()] if len(counts) <= 12 else []
+    pairs = [pair for texts in ([*counts], [*named.values()]) for pair in zip(texts, distinctive(texts), strict=True)]
+    # Words that all values have tell no class.
+    asked = [min(overlap(target, one) for one in pair) for pair in pairs if not pair[0].isdecimal()]
     # A request for `benign or malignant` names two classes; one word may be there by chance.
-    likely += 0.2 * sum(sorted(overlap(target, text) for text in texts if not text.isdecimal())[-2:])
+    likely += 0.2 * sum(sorted(asked)[-2:]) if len(counts) <= 12 else 0
     return replace(option, likely=likely)
+
+
+def _united(
+    options: Sequence[Option], survey: Survey, hints: Mapping[str, str], legends: Sequence[Legend]
+) -> list[Option]:
+    """Columns of different tables that tell the same classes of different images, as those of sites. Bare numbers mean
+    the same only below the same header."""
+    plain = [one for one in options if one.evidence and not one.evidence.columns and not one.separator and one.column]
+    named = {one.where: _classes(one, survey, hints, legends) for one in plain}
+    found: dict[frozenset[str], Option] = {}
+    for first in plain:
+        own = set(map(comparable, named[first.where].values()))
+        alike = [
+            one for one in plain
+            if len(own & (other := set(map(comparable, named[one.where].values())))) > 1
+            and (other <= own or own <= other)
+            and (comparable(one.column) == comparable(first.column) or not any(name.isdecimal() for name in other))
+        ]  # fmt: skip
+        tables = [(one.evidence.table, one.evidence.source.table) for one in alike if one.evidence]
+        parts = [alike[place] for place in apart([one.values for one in alike], tables)]
+        codes: dict[str, str] = {}
+        told = [pair for one in parts for pair in named[one.where].items()]
+        # A value that means something else in the other table cannot be told apart.
+        if len(parts) < 2 or first not in parts or any(codes.setdefault(value, name) != name for value, name in told):
+            continue
+        values, wheres = merged([one.values for one in parts]), [one.where for one in parts]
+        gain = 0.35 * (share(values) - share(parts[0].values))
+        found[frozenset(wheres)] = replace(
+            parts[0], where=", else ".join(wheres), values=values, also=tuple(parts[1:]), codes=codes,
+            likely=max(one.likely for one in parts) + gain,
+        )  # fmt: skip
+    return list(found.values())
+
+
+def _classes(option: Option, survey: Survey, hints: Mapping[str, str], legends: Sequence[Legend]) -> Mapping[str, str]:
+    """Each value with what it is called."""
+    counts = option.counts
+    return named_values(counts, hints, _legends(option, survey, legends)) or {value: value for value in counts}
 
 
 def _inner(inner: Inner) -> Option | None:
@@ -128,7 +174,7 @@ def _columns(survey: Survey, look: Look, target: str) -> list[Option]:
                 found.append(one)
             continue
         table, column = table_of(survey, evidence), evidence.source.column
-        if table is None or column is None:
+        if table is None or column is None or are_files(evidence.values):
             continue
         known = table.column(column)
         if known.likeness <= 0.5 and numbers(evidence.values) and not known.asked(target):

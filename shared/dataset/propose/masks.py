@@ -20,6 +20,8 @@ _VOID = "#e0e0c0"
 """Border that belongs to nothing in palettes of PASCAL VOC, whose tools many use."""
 _NAMED = 0.15
 """For masks that the request's words tell from the others."""
+_FORM = re.compile(r"\b(masks?|label(s|led|ed)?|segment\w*|annotat\w*|contours?|outlines?)\b", re.IGNORECASE)
+"""Words of a request that say no more than that something is to be marked: `masksTr` was not meant by them."""
 
 
 def mask_drafts(
@@ -36,8 +38,8 @@ def mask_drafts(
     rows = sum(len(piece.rows) for piece in draft.channels[0].pieces)
     best = max(len(one.hits) for one in sources)
     sources = [one for one in sources if len(one.hits) >= 0.3 * best]
-    special = _special(sources)
-    found = [_with(draft, survey, [one], only, target, hints, legends, rows, _NAMED * bool(overlap(target, text)))
+    special, asked = _special(sources), _FORM.sub(" ", target)
+    found = [_with(draft, survey, [one], only, target, hints, legends, rows, _NAMED * bool(overlap(asked, text)))
              for one, text in zip(sources, special, strict=True)]  # fmt: skip
     singles = [one for one in sources if one.structure and "{" not in one.structure and not is_rater(one)]
     if 2 <= len(singles) <= 12:
@@ -91,7 +93,7 @@ def _with(
     empty = _unmarked_are_normal(draft, sources)
     share = 1.0 if empty else len(frozenset.union(*[source.hits for source in sources])) / max(1, rows)
     likely = 0.25 * share + more
-    likely += 0.25 * max(overlap(target, source.what, *own) for source, _, _ in parts)
+    likely += 0.25 * max(overlap(_FORM.sub(" ", target), source.what, *own) for source, _, _ in parts)
     if draft.task == "organ_segmentation":
         # A map of many structures is what organs are taught by; a binary one beside it is a body or a brain.
         likely += 0.06 * min(3.0, math.log2(max(len(source.values) or 1 for source in sources)))

@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner, inner_values
 from shared.dataset.propose.people import Name, names
 from shared.dataset.propose.tables import with_table
+from shared.dataset.propose.united import apart, merged, with_sources
 from shared.dataset.propose.values import Look, cell_of, distinct, falls_into, look_at, share
 from shared.dataset.survey.column_looks import ABOUT, ColumnLook, says_people
 from shared.dataset.survey.joins import TableLook
@@ -48,6 +50,8 @@ class Option:
     """Of a column whose header says in no known language that it tells people or examinations apart."""
     same: str | None = None
     """The one person that all images are of."""
+    also: "tuple[Option, ...]" = ()
+    """Columns of other tables, of the images of which this one says nothing."""
 
     @property
     def groups(self) -> int:
@@ -92,6 +96,10 @@ def _applied(draft: Draft, survey: Survey, option: Option) -> Draft | None:
         made_so = option.inner.added(said)
         return made_so.change(patient=option.inner.source, prior=said.prior + 0.02) if made_so else None
     assert option.table is not None
+    if option.also:
+        told = [(survey.tables[one.table], one.column) for one in (option, *option.also) if one.table is not None]
+        joined = with_sources(said, survey, told)
+        return joined[0].change(patient=joined[1], prior=said.prior + 0.02) if joined else None
     made = with_table(said, survey, survey.tables[option.table])
     if made is None:
         return None
@@ -171,7 +179,7 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
             if not (people or several or unsaid) or column.distinct < 2:
                 continue
             values = look.of(cell_of(survey, table, column.name))
-            if share(values) < (0.95 if unsaid else 0.5) or distinct(values) < 2:
+            if share(values) < (0.95 if unsaid else 0.01) or distinct(values) < 2:
                 continue
             if unsaid and distinct(values) * 1.1 > len(values):
                 continue
@@ -188,7 +196,18 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
             found.append(
                 Option(3 if people else 1, where, values, table=number, column=column.name, part=part, unsaid=unsaid)
             )
-    return found
+    return [*_united(found), *(one for one in found if share(one.values) >= 0.5)]
+
+
+def _united(options: Sequence[Option]) -> list[Option]:
+    """Columns that name people in different tables, of different images: those of sites."""
+    people = [one for one in options if one.strength == 3 and not one.part]
+    parts = [people[place] for place in apart([one.values for one in people], [one.table for one in people])]
+    values = merged([one.values for one in parts])
+    if len(parts) < 2 or share(values) < 0.5:
+        return []
+    where = ", else ".join(one.where for one in parts)
+    return [replace(parts[0], where=where, values=values, also=tuple(parts[1:]))]
 
 
 def _row(survey: Survey, look: Look) -> Option | None:

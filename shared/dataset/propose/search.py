@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from shared.contracts.base import SEGMENTATIONS, TaskKind
@@ -11,7 +11,7 @@ from shared.contracts.rules import Rules
 from shared.dataset.files.listing import Listing
 from shared.dataset.propose.draft import Draft, sentence
 from shared.dataset.propose.drawn import drawn_drafts
-from shared.dataset.propose.images import image_drafts
+from shared.dataset.propose.images import image_drafts, in_words
 from shared.dataset.propose.inner import array_drafts
 from shared.dataset.propose.labels import with_label
 from shared.dataset.propose.legend import Legend, legends
@@ -25,6 +25,7 @@ from shared.dataset.propose.splits import with_split
 from shared.dataset.propose.tables import with_rescaling
 from shared.dataset.propose.texts import text_drafts
 from shared.dataset.rules.resolve import RulesError, resolve
+from shared.dataset.survey.mask_looks import all_off_grid
 from shared.dataset.survey.survey import Survey, survey
 
 TRIED = 14
@@ -97,7 +98,7 @@ def search(seen: Survey, asked: Asked, limit: int) -> list[Tried]:
         late = time.monotonic() > end and tried
         if late or (len(tried) >= min(limit, FEWEST) and draft.prior + MOST_EARNED < best - MARGIN):
             break  # nothing that is left can come near
-        for whole in _completed(draft, seen, asked):
+        for whole in _completed(_with_masks(draft, seen, part), seen, asked):
             if (one := attempt(whole, seen, part)) is not None and one.score >= 0:
                 tried.append(one)
     tried = _distinct(tried)
@@ -133,6 +134,26 @@ def _answered(drafts: list[Draft], answers: Mapping[str, str]) -> list[Draft]:
     return drafts
 
 
+def _with_masks(draft: Draft, seen: Survey, listing: Listing) -> Draft:
+    """Without patterns of images that have no mask, where patterns differ in their fields: what tells patients apart in
+    one need not stand in the other."""
+    channel, pieces = draft.channels[0], draft.pieces
+    rules = draft.rules() if len({frozenset(piece.fields) for piece in pieces}) > 1 else None
+    of_files = bool(draft.masks) and all(mask.kind == "file" for mask in draft.masks)
+    if rules is None or not of_files or draft.case != "file" or len(draft.channels) > 1 or channel.inside:
+        return draft
+    try:
+        cases = resolve(rules, seen.root, listing).cases
+    except RulesError:
+        return draft
+    used = {file for case in cases for view in case.images for part in view for file in part.files}
+    kept = tuple(piece for piece in pieces if not used.isdisjoint(piece.files))
+    if not kept or len(kept) == len(pieces):
+        return draft
+    said = draft.says.get("case", "").replace(in_words(pieces), in_words(kept))
+    return draft.change(channels=(replace(channel, pieces=kept),)).said("case", said)
+
+
 def _completed(draft: Draft, seen: Survey, asked: Asked) -> list[Draft]:
     """With patient and split, and without what is not to be used."""
     draft = with_rescaling(with_split(draft, seen), seen)
@@ -150,9 +171,14 @@ def attempt(draft: Draft, seen: Survey, listing: Listing) -> Tried | None:
     if rules is None:
         return None
     try:
-        coverage = resolve(rules, seen.root, listing).coverage
+        found = resolve(rules, seen.root, listing)
     except RulesError:
         return None
+    masked = [case for case in found.cases if case.masks and case.masks[0].kind == "file"]
+    pairs = [(case.images[0][0].files, case.masks[0].files) for case in masked]
+    if all_off_grid([(image[0], mask[0]) for image, mask in pairs if len(image) == len(mask) == 1], seen.looker):
+        return None
+    coverage = found.coverage
     if rules.split is not None:
         given = {"train": rules.split.train, "val": rules.split.val, "test": rules.split.test}
         sides = {side for side, values in given.items() if values}

@@ -62,7 +62,7 @@ def cover(
         left_out_examples={_short(reason): tuple(map(_short, _spread(names))) for reason, names in most},
         conflicts=tuple(map(_short, _bounded(conflicts))),
         problems=tuple(map(_short, [*account.problems, *_problems(rules, cases, people, values, label_names)])),
-        examples=tuple(_example(case) for case in cases[:EXAMPLES]),
+        examples=_examples(cases),
     )
 
 
@@ -161,6 +161,19 @@ def _problems(
     if rules.task == "report_generation" and len({case.text for case in cases}) == 1 and len(cases) > 1:
         found.append("all cases have the same report")
     return found
+
+
+def _examples(cases: Sequence[CaseSpec]) -> tuple[dict[str, JsonValue], ...]:
+    """A case of each kind, the commonest first: kinds differ in views, channels, masks and depth of folders."""
+    kinds: dict[tuple[int, ...], list[CaseSpec]] = {}
+    for case in cases:
+        first = case.images[0]
+        kind = (len(case.images), len(first), len(case.masks), first[0].files[0].count("/"))
+        kinds.setdefault(kind, []).append(case)
+    most = sorted(kinds.values(), key=len, reverse=True)[:EXAMPLES]
+    if len(kinds) == 1:
+        return tuple(map(_example, most[0][:EXAMPLES]))
+    return tuple(_example(some[0]) | {"cases like it": len(some)} for some in most)
 
 
 def _example(case: CaseSpec) -> dict[str, JsonValue]:

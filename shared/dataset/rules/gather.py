@@ -53,7 +53,7 @@ def joined(text: str) -> str:
 
 def unused(rules: Rules, listing: Listing, account: Account) -> list[str]:
     """Image files that `exclude` does not name; the others are accounted for."""
-    excluded = [(compiled([one.files], "exclude")[0], one.reason) for one in rules.exclude if one.files]
+    excluded = [(pattern, one.reason) for one in rules.exclude for pattern in compiled(one.files, "exclude")]
     if not excluded:
         return listing.images
     kept = []

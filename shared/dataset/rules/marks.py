@@ -16,7 +16,7 @@ from shared.dataset.rules.gather import compiled, fields_of, joined
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.rules.sources import Sources
 from shared.dataset.shapes.annotations import Mark
-from shared.dataset.tables.cells import nearest, present
+from shared.dataset.tables.cells import comparable, nearest, present
 from shared.dataset.tables.forms import numbered
 from shared.dataset.tables.keys import Named, match
 from shared.imaging.order import natural_key
@@ -107,7 +107,8 @@ def file_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
 def without(rule: MaskRule, key: str, data: Data) -> Drafts:
     """What a case without a mask is."""
     told = data.sources.of(rule.marked)[data.places[key]] if rule.marked else ()
-    said = set(map(present, told))
+    no = set(map(comparable, rule.unmarked))
+    said = {"0" if comparable(text) in no else "1" for text in told} if no else set(map(present, told))
     if said == {"1"}:
         data.account.leave(LACKS_MASK, key)
         return None
@@ -135,40 +136,59 @@ def _drafted(rule: MaskRule, case: Found, files: Sequence[str], fields: Mapping[
 
 def by_fields(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
     """Of each case the files of `rule` that share its fields: one list for the case, or where the files go with its
-    slices one list a slice. Raises RulesError where no file fits or no field is shared."""
+    slices one list a slice. Where patterns of images have different fields, each case goes by its own, and no mask of
+    a case that shares more of them goes with one that shares fewer. Raises RulesError where no file fits or no field is
+    shared."""
     where = f"masks ({rule.kind})"
     hits: list[list[list[Hit]]] = [[[]] for _ in data.found]
     any_file = False
-    there = dict.fromkeys(name for case in data.found[:1] for name in (*case.fields, *case.by_file[0][1]))
     for pattern in compiled(rule.files, where):
-        shared = [name for name in pattern.fields if name in there]
-        groups: dict[tuple[str, ...], list[Hit]] = defaultdict(list)
-        for file in _candidates(rule, data.listing):
-            fields = pattern.match(file)
-            if fields is not None:
-                any_file = True
-                groups[tuple(joined(fields[name]) for name in shared)].append(Hit(file, fields))
+        own: list[list[list[Hit]]] = [[[]] for _ in data.found]
+        fitting = [(file, pattern.match(file)) for file in _candidates(rule, data.listing)]
+        left = [Hit(file, fields) for file, fields in fitting if fields is not None]
+        any_file |= bool(left)
+        places: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for index, case in enumerate(data.found):
+            there = {**case.fields, **case.by_file[0][1]}
+            places[tuple(name for name in pattern.fields if name in there)].append(index)
         # Entries are joined by their numbers.
-        if groups and data.found and not shared and data.found[0].images[0][0].index is None:
+        if left and data.found and not any(places) and data.found[0].images[0][0].index is None:
+            there = dict.fromkeys((*data.found[0].fields, *data.found[0].by_file[0][1]), "")
             raise RulesError(
                 f"{where}: {pattern.pattern!r} shares no field with `images`, so masks cannot be joined; give the part "
                 f"that is the same in both one name, such as {{case}}{nearest('case', there)}; or, where a column "
                 "tells which mask is whose, give `table` and `column`"
             )
-        called = [_keys(case, shared) for case in data.found]
-        alike = _alike(groups, {key for keys in called for key in keys})
-        used: set[tuple[str, ...]] = set()
-        for index, keys in enumerate(called):
-            keys = [alike.get(key, key) for key in keys]
-            used.update(keys)
-            held = [sorted(groups.get(key, ()), key=lambda hit: natural_key(hit.file)) for key in keys]
-            hits[index] = _added(hits[index], held)
-        lone = [hit.file for key, several in groups.items() if key not in used for hit in several]
-        if lone:
-            data.account.leave(NO_IMAGE, *lone)
+        for shared in sorted(places, key=len, reverse=True):
+            if shared or len(places) == 1:
+                left = _join(own, left, shared, places[shared], data)
+        hits = [
+            one if rule.take == "first" and any(one) else _added(one, other)
+            for one, other in zip(hits, own, strict=True)
+        ]
+        if left:
+            data.account.leave(NO_IMAGE, *[hit.file for hit in left])
     if not any_file:
         raise _none_fits(rule, data)
     return hits
+
+
+def _join(
+    hits: list[list[list[Hit]]], masks: Sequence[Hit], shared: Sequence[str], places: Sequence[int], data: Data
+) -> list[Hit]:
+    """Add to `hits` the masks of the cases at these places, by the fields that they share. -> Masks of none of them."""
+    groups: dict[tuple[str, ...], list[Hit]] = defaultdict(list)
+    for hit in masks:
+        groups[tuple(joined(hit.fields[name]) for name in shared)].append(hit)
+    called = [_keys(data.found[index], shared) for index in places]
+    alike = _alike(groups, {key for keys in called for key in keys})
+    used: set[tuple[str, ...]] = set()
+    for index, keys in zip(places, called, strict=True):
+        keys = [alike.get(key, key) for key in keys]
+        used.update(keys)
+        held = [sorted(groups.get(key, ()), key=lambda hit: natural_key(hit.file)) for key in keys]
+        hits[index] = _added(hits[index], held)
+    return [hit for key, several in groups.items() if key not in used for hit in several]
 
 
 def _none_fits(rule: MaskRule, data: Data) -> RulesError:

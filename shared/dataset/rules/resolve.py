@@ -113,8 +113,7 @@ def _specs(
 
 def _groups(rules: Rules, sources: Sources, index: int) -> Groups:
     """From the tables that the rules use, without the columns of the class."""
-    source = rules.label.source if rules.label else None
-    classes = {*(rules.label.columns if rules.label else ()), source.column if source else None}
+    classes = {*(rules.label.columns if rules.label else ()), *(one.column for one in rules.label_sources())}
     told = {column: value for (_, column), value in sources.opened(index).items() if column not in classes}
     return groups_of(told)
 

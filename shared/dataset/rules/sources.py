@@ -17,7 +17,7 @@ from shared.dataset.rules.gather import compiled, fields_of, same_fields
 from shared.dataset.rules.reasons import UNREAD
 from shared.dataset.tables.blocks import standing
 from shared.dataset.tables.cells import Table as Rows
-from shared.dataset.tables.cells import TableError, cell, nearest
+from shared.dataset.tables.cells import TableError, cell, comparable, nearest, readable
 from shared.dataset.tables.keys import match, match_values
 from shared.dataset.tables.tables import read_record, read_table, sheets
 
@@ -39,7 +39,15 @@ class Sources:
     def of(self, source: Source) -> Values:
         """Values of each case. Raises RulesError for a field, table, column or header that there is not."""
         if source not in self._values:
-            self._values[source] = self._part(source, self._read(source))
+            values = self._part(source, self._read(source))
+            if source.prefix:
+                values = [tuple(source.prefix + text for text in some) for some in values]
+            if source.otherwise is not None:
+                values = [
+                    first if any(map(readable, first)) else other
+                    for first, other in zip(values, self.of(source.otherwise), strict=True)
+                ]
+            self._values[source] = values
         return self._values[source]
 
     def rows(self, table: str) -> list[list[Row]]:
@@ -64,6 +72,9 @@ class Sources:
 
     def in_words(self, source: Source) -> str:
         """Where values come from, for a person."""
+        return ", else ".join(map(self._in_words, source.chain()))
+
+    def _in_words(self, source: Source) -> str:
         if source.table is not None:
             return f"column {source.column!r} of {self.rules.tables[source.table].file}"
         if source.field is not None:
@@ -146,7 +157,7 @@ class Sources:
             if not pattern.fields:
                 raise RulesError(f"table {name!r} needs `key`, the column that names the case, or a field in `file`")
             return self._by_fields(name, pattern, files)
-        rows = self._all_rows(name, table, pattern, files)
+        rows = self._counting(name, table, self._all_rows(name, table, pattern, files))
         found = _Joined(rows, [[] for _ in self.found])
         keys = self._keys(name, table.key, rows)
         shared = [field for field in pattern.fields if field in fields_of(self.found)]
@@ -163,6 +174,16 @@ class Sources:
             found.rows = rows_told(found.rows, self.found, self._column(name, rows, column), field, table.called, rows)
         found.rows = [standing(some) for some in found.rows]
         return found
+
+    def _counting(self, name: str, table: Table, rows: Rows) -> Rows:
+        """Without the rows that `only` leaves out."""
+        for column, values in table.only.items():
+            wanted, called = set(map(comparable, values)), self._column(name, rows, column)
+            kept = [row for row in rows.rows if comparable(row[called]) in wanted]
+            if not kept:
+                raise RulesError(f"table {name!r}: no row has {', '.join(values)} in {called!r}")
+            rows = Rows(rows.columns, kept)
+        return rows
 
     def _keys(self, name: str, key: str, rows: Rows) -> list[str]:
         """The key of each row: the text of a column, or of several in a template."""

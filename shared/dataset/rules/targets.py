@@ -47,7 +47,8 @@ def patients(rules: Rules, found: Sequence[Found], sources: Sources, account: Ac
     names = single(sources.of(rules.patient), found, account, NO_PATIENT, TWO_PATIENTS)
     written: dict[str, str] = {}
     names = [None if name is None else written.setdefault(joined(name), name) for name in names]
-    grouping: Grouping = "derived" if rules.patient.field is not None or rules.patient.value is not None else "stated"
+    by_names = any(one.field is not None or one.value is not None for one in rules.patient.chain())
+    grouping: Grouping = "derived" if by_names else "stated"
     return Patients(names, grouping, sources.in_words(rules.patient))
 
 

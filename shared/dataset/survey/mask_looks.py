@@ -14,7 +14,9 @@ from shared.dataset.survey.family import MASK_WORD, Family
 from shared.dataset.survey.mark_files import kind_of_marks, listed_in, runs_in
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.table_looks import TableLook, plain
+from shared.imaging.errors import BadImage
 from shared.imaging.formats import suffix_of
+from shared.imaging.grid import Grid, difference
 
 _WORD = re.compile(r"\d+|[^\W\d_]+")
 _CHANNELS = 8
@@ -26,9 +28,32 @@ _ANNOTATIONS: dict[MaskKind, str] = {
     "voc": "VOC", "labelme": "labelme", "yolo": "YOLO", "coco": "COCO", "label_studio": "Label Studio", "cvat": "CVAT",
 }  # fmt: skip
 
+GRIDS = 8
+"""Pairs of image and mask whose grids are compared before rules are proposed."""
+
 Key = tuple[str, ...]
 Paired = tuple[dict[str, str], list[str], set[str]]
 """Image -> mask, images without mask, masks without image."""
+
+
+def off_grid(image: str, mask: str, looker: Looker) -> str | None:
+    """Why a mask does not lie on an image's grid, to be put after "it"; empty where it does, None where their headers
+    do not say."""
+    heads = [look.header for look in map(looker.header, (image, mask)) if look and look.header]
+    if len(heads) < 2 or heads[0].kind != heads[1].kind:
+        return None
+    grids = [Grid(tuple(head.shape), head.affine) for head in heads]
+    try:
+        return difference(grids[1], grids[0]) or ""
+    except BadImage as error:
+        return str(error)
+
+
+def all_off_grid(pairs: Sequence[tuple[str, str]], looker: Looker) -> bool:
+    """Whether of some pairs of image and mask, three at least, not one lies on the same grid: names alone have put them
+    together."""
+    found = [why for pair in evenly(pairs, GRIDS) if (why := off_grid(*pair, looker)) is not None]
+    return len(found) >= min(3, len(pairs)) > 0 and all(found)
 
 
 @dataclass(frozen=True)

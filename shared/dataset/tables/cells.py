@@ -163,7 +163,9 @@ def _header(head: Sequence[Sequence[str]]) -> tuple[int, list[str]]:
     widths = Counter(len(row) for row in head if any(text.strip() for text in row))
     usual = widths.most_common(1)[0][0] if widths else 0
     start = 0
-    while start < len(head) - 1 and usual > 1 and _is_title(head[start], filled[start], usual):
+    while start < len(head) - 1 and usual > 1:
+        if not _is_title(head[start], filled[start], usual) and not _above_header(head, filled, start):
+            break
         start += 1
     header = [text.strip() for text in head[start]]
     if _is_value(header, head[start + 1 :]):
@@ -178,6 +180,18 @@ def _is_title(row: Sequence[str], filled: Sequence[str], usual: int) -> bool:
     if not filled:
         return True
     return len(filled) == 1 and (len(row) == 1 or (usual > 2 and bool(row[0].strip())))
+
+
+def _above_header(head: Sequence[Sequence[str]], filled: Sequence[Sequence[str]], start: int) -> bool:
+    """Whether a row of few cells (who graded, by which scale) stands above a row that names all columns."""
+    full = sorted(map(len, filled[start:]))[len(filled[start:]) // 2]
+    if full < 4 or 2 * len(filled[start]) > full:
+        return False
+    for at in range(start + 1, min(start + 5, len(head) - 2)):
+        if 2 * len(filled[at]) > full:
+            named = len({*filled[at]}) == len(filled[at]) >= full and not any(map(_CODE.fullmatch, filled[at]))
+            return named and not _is_value([text.strip() for text in head[at]], head[at + 1 :])
+    return False
 
 
 def _is_value(header: Sequence[str], below: Sequence[Sequence[str]]) -> bool:

@@ -1,7 +1,7 @@
 """Words of people against words of files: which value is meant, and what a value says."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from shared.dataset.tables.cells import comparable
@@ -107,12 +107,25 @@ def normal_in_two_ways(values: Mapping[str, int]) -> dict[str, str]:
     return dict.fromkeys([*plain, *none], word) if plain and none else {}
 
 
+_INITIALS = re.compile("[A-Z]{3,6}")
+
+
 def usual_spellings(values: Mapping[str, int]) -> dict[str, str]:
-    """Values that differ in case and blanks alone (`normal`, ` NORMAL`) -> how most are written."""
+    """Values that differ in case and blanks (`normal`, ` NORMAL`), in the order of words without numbers (`dry AMD`,
+    `AMD (dry)`), or as initials do (`DME`, `diabetic macular edema`) -> how most are written."""
     forms: dict[str, str] = {}
     for value in sorted(values, key=lambda one: (-values[one], one.swapcase())):
-        forms.setdefault(comparable(value), value.strip())
-    return {value: forms[comparable(value)] for value in values}
+        forms.setdefault(_spelled(value, values), value.strip())
+    return {value: forms[_spelled(value, values)] for value in values}
+
+
+def _spelled(value: str, values: Iterable[str]) -> str:
+    """What is the same of all ways to write a value."""
+    if _INITIALS.fullmatch(value.strip()):
+        meant = {_spelled(one, ()) for one in values if _initials(one, value)}
+        value = meant.pop() if len(meant) == 1 else value
+    found = split_words(value)
+    return " ".join(sorted(found)) if found and all(map(str.isalpha, found)) else comparable(value)
 
 
 def outcomes(values: Iterable[str]) -> bool:
@@ -153,7 +166,8 @@ def close(asked: str, value: str) -> float:
 
 
 def _initials(long: str, short: str) -> bool:
-    parts = re.findall(r"[^\W\d_]+", long.replace("'s", ""))
+    # `DME` of `diabetic macular oedema`, too.
+    parts = re.findall(r"[^\W\d_]+", re.sub(r"\boe", "e", long.replace("'s", ""), flags=re.I))
     return len(parts) > 1 and "".join(part[0] for part in parts).lower() == short.strip().lower()
 
 
@@ -173,6 +187,10 @@ def meant(
     return tuple(found), tuple(missing)
 
 
+COMPOUND = 10
+"""Letters from which on a word may be made of others: `Lebermetastasen`."""
+
+
 def overlap(target: str, *texts: str) -> float:
     """Share of the words of `texts` that stand in `target`, 0 to 1: only the best text counts."""
     asked = stems(words(target))
@@ -180,8 +198,28 @@ def overlap(target: str, *texts: str) -> float:
     for text in texts:
         own = stems(words(text))
         if own:
-            best = max(best, len(asked & own) / len(own))
+            parts = [one for one in asked if len(one) == 5]
+            inside = {word[:5] for word in words(text) if len(word) >= COMPOUND and any(one in word for one in parts)}
+            best = max(best, len(own & (asked | inside)) / len(own))
     return best
+
+
+def distinctive(texts: Sequence[str]) -> list[str]:
+    """The words of each text that do not stand in all of them; whole where one text would have none left."""
+    parts = [words(text) for text in texts]
+    common = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
+    left = [" ".join(word for word in part if word not in common) for part in parts]
+    return left if all(left) else list(texts)
+
+
+_FILE = re.compile(r"\.\w?[a-z]\w{1,2}$", re.IGNORECASE)
+"""How a file's name ends."""
+
+
+def are_files(values: Collection[str]) -> bool:
+    """Whether the values name files of one kind, such as archives: they say where something came from."""
+    found = [_FILE.search(value) for value in values]
+    return all(found) and len({one.group().lower() for one in found if one}) == 1
 
 
 def stems(found: Iterable[str]) -> set[str]:
