@@ -1,4 +1,5 @@
-"""Cases that show the same: exact copies by digest, near-duplicates of different patients by their looks.
+"""Cases that show the same: exact copies by digest, near-duplicates of different patients and neighbours in a study by
+their looks.
 
 No image is fetched: canonical files have their digests in the case table, and intake made a look of 4 KB of each case.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from services.scorer.lock.near import Ints, Records, comparable, near
+from services.scorer.lock.series import series
 from shared.contracts.cases import CaseRecord, CaseTable
 from shared.looks import RECORD
 from shared.store import Store
@@ -26,14 +28,19 @@ class Copies:
     """(cases,) number of the content: equal for exact copies."""
     near: tuple[Pair, ...] = ()
     """Near-duplicates of different patients that are no exact copies."""
+    series: tuple[Pair, ...] = ()
+    """Neighbours by number that show one study, where nothing says whose pictures are whose."""
     no_look: int = 0
     """Cases of which only the exact content was compared."""
 
     def only(self, kept: Sequence[int]) -> "Copies":
         """The same of some of the cases, numbered anew."""
         place = {number: new for new, number in enumerate(kept)}
-        pairs = tuple((place[one], place[other]) for one, other in self.near if one in place and other in place)
-        return Copies(self.content[list(kept)], pairs, self.no_look)
+
+        def there(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
+            return tuple((place[one], place[other]) for one, other in pairs if one in place and other in place)
+
+        return Copies(self.content[list(kept)], there(self.near), there(self.series), self.no_look)
 
 
 def find_copies(store: Store, table: CaseTable) -> Copies:
@@ -43,11 +50,12 @@ def find_copies(store: Store, table: CaseTable) -> Copies:
     with tempfile.TemporaryDirectory(prefix="m3-looks-") as folder:
         path = Path(folder) / "looks"
         store.get_file(table.looks, path)
-        return compare(table.cases, np.memmap(path, dtype=RECORD, mode="r"))
+        return compare(table.cases, np.memmap(path, dtype=RECORD, mode="r"), table.coverage.grouping == "inferred")
 
 
-def compare(cases: Sequence[CaseRecord], records: Records | None = None) -> Copies:
-    """`records` in the order of the cases; without them there are no near-duplicates."""
+def compare(cases: Sequence[CaseRecord], records: Records | None = None, unnamed: bool = False) -> Copies:
+    """`records` in the order of the cases; without them there are no near-duplicates. `unnamed`: nothing says whose
+    pictures are whose."""
     same = equal([tuple(sorted(image.sha256 for image in case.images)) for case in cases])
     if records is None:
         return Copies(joined(len(cases), same), no_look=len(cases))
@@ -56,7 +64,8 @@ def compare(cases: Sequence[CaseRecord], records: Records | None = None) -> Copi
     content = joined(len(cases), same)
     found = near(records, numbered([case.patient for case in cases]))
     pairs = tuple((one, other) for one, other in found if content[one] != content[other])
-    return Copies(content, pairs, int((~comparable(records)).sum()))
+    studies = tuple(series(cases, records)) if unnamed else ()
+    return Copies(content, pairs, studies, int((~comparable(records)).sum()))
 
 
 def joined(count: int, pairs: Iterable[Pair]) -> Ints:

@@ -3,7 +3,7 @@
 Images of one organ look alike when they are small, so it takes two stages. First, of each sample the three most alike
 of those after it, by correlation of what is left of them at 16 points an edge, with coarse structures weighed down,
 over 69 small crops. Then these few are laid upon each other exactly (`register.py`) and compared in the band that tells
-patients apart and survives JPEG. Volumes are compared whole, in one stage. Mirrored or turned images do not count as
+patients apart and survives JPEG. Volumes are compared whole, in one stage. Mirrored or cut images do not count as
 copies.
 
 What that finds and mistakes stands in the README; `bench/near_duplicates.py` measures it.
@@ -69,15 +69,15 @@ def comparable(records: Records) -> npt.NDArray[np.bool_]:
 
 
 def _pictures(records: Records, patients: Ints, numbers: Ints) -> list[tuple[int, int]]:
-    described = np.concatenate([_described(_looks(records, part), Crop()) for part in _parts(numbers, 512)])
+    whole = described(records, numbers)
     first, second, crops = [], [], []
     for start in range(0, len(numbers), _BLOCK):
         # Each block is held against itself and all after it: the crops cover both directions.
         part, rest = numbers[start : start + _BLOCK], numbers[start:]
         looks = _looks(records, part)
         # (crops, part, rest)
-        each = np.stack([_described(looks, crop) for crop in CROPS]).reshape(len(CROPS) * len(part), -1)
-        each = (each @ described[start:].T).reshape(len(CROPS), len(part), len(rest))
+        cut = np.stack([_described(looks, crop) for crop in CROPS]).reshape(len(CROPS) * len(part), -1)
+        each = (cut @ whole[start:].T).reshape(len(CROPS), len(part), len(rest))
         scores = each.max(axis=0)
         scores[patients[part][:, None] == patients[rest][None, :]] = -1
         count = min(CANDIDATES, len(rest))
@@ -95,6 +95,11 @@ def _pictures(records: Records, patients: Ints, numbers: Ints) -> list[tuple[int
         figures = alike(_looks(records, one[chunk]), _looks(records, other[chunk]), *table[crop[chunk]].T)
         found += [(int(one[n]), int(other[n])) for n in chunk[figures >= SAME_PICTURE]]
     return found
+
+
+def described(records: Records, numbers: Ints) -> Floats:
+    """(n, features) of norm 1 of these pictures; the product of two is how alike they are, at most 1."""
+    return np.concatenate([_described(_looks(records, part), Crop()) for part in _parts(numbers, 512)])
 
 
 def _volumes(records: Records, patients: Ints, numbers: Ints) -> list[tuple[int, int]]:

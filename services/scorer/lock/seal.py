@@ -32,6 +32,8 @@ SUFFIXES = {"image/png": ".png", "image/tiff": ".tif", "application/x-nifti": ".
 MOST, FEW = 0.5, 10
 """Share of the cases that near-duplicates may join to one group, and of the patients that they may join to others where
 fewer than FEW are left: slices of a scan form many small groups, bodies that look alike a few large ones."""
+FEWEST = 4
+"""Patients that a split needs."""
 LARGE = 0.2
 """Share of the cases of one patient that is told."""
 
@@ -155,19 +157,29 @@ def _groups(
         return groups[patients], int(groups.max()) + 1
 
     _, people = grouped(persons)
-    told = f"{count - people} patients of the rules count as one with another, as a header or a column says."
-    said = (told,) if people < count else ()
-    exact = equal(copies.content.tolist())
-    groups, left = grouped([*persons, *exact, *copies.near])
+    said = []
+    if people < count:
+        said.append(f"{count - people} patients of the rules count as one with another, as a header or a column says.")
+    sure = [*persons, *equal(copies.content.tolist())]
+    if copies.series:
+        groups, left = grouped([*sure, *copies.series])
+        if np.bincount(groups).max() <= MOST * len(cases) and left >= FEWEST:
+            sure += copies.series
+            said.append(
+                f"Nothing names patients, and pictures under neighbouring numbers are more alike than others are: they "
+                f"count as one patient, {left} in all."
+            )
+            people = left
+    groups, left = grouped([*sure, *copies.near])
     alike = np.bincount(groups).max() > MOST * len(cases) or (left < FEW and people - left > MOST * people)
     if copies.near and alike:
-        groups, _ = grouped([*persons, *exact])
-        return groups, (
-            *said,
-            f"Near-duplicates would join more than {MOST:.0%} of the cases or patients: only exact copies were joined.",
+        said.append(
+            f"Near-duplicates would join more than {MOST:.0%} of the cases or patients: only exact copies were joined."
         )
-    pairs = f"{len(exact)} exact copies and {len(copies.near)} pairs of near-duplicates"
-    return groups, (*said, f"{people - left} patients count as one with another, whose images are the same ({pairs}).")
+        return grouped(sure)[0], tuple(said)
+    pairs = f"{len(equal(copies.content.tolist()))} exact copies and {len(copies.near)} pairs of near-duplicates"
+    said.append(f"{people - left} patients count as one with another, whose images are the same ({pairs}).")
+    return groups, tuple(said)
 
 
 def _example(cases: Sequence[CaseRecord], copies: Copies, called: Mapping[str, str]) -> tuple[str, ...]:
@@ -199,8 +211,10 @@ def _sides(
             known[group] = min(known.get(group, "test"), before[case.key], key=SPLITS.index)
     if given is None:
         count = int(groups.max()) + 1
-        if count < 4:
-            raise CannotLock({"test_patients": f"{count} patients: at least 4 are needed, of which 2 are tested on"})
+        if count < FEWEST:
+            raise CannotLock(
+                {"test_patients": f"{count} patients: at least {FEWEST} are needed, of which 2 are tested on"}
+            )
         sides = divide(groups, classes, split_shares(count), seed, known)
         return [sides[group] for group in groups.tolist()]
     if "val" in given:
