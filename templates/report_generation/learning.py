@@ -1,9 +1,9 @@
 """What tells the training reports apart, and how alike each text of shared sentences is to a report."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ SENTENCES, TEXTS = 512, 300
 """At most, the most frequent first."""
 COMPARED = 400
 """Training reports, evenly drawn, that the texts are held against."""
+ALIKE = 0.5
+"""Of the words of a sentence and of a shared one (Dice), from which the shared one stands in its place in a text."""
 FIRM = 10.0
 """Weight of the pull towards no influence of a fact, in reports."""
 
@@ -48,11 +50,34 @@ def _learn(rows: Sequence[tuple[str, str]], vocabulary: int, most: int) -> tuple
             patients.setdefault(one, set()).add(patient)
     shared = sorted((one for one in patients if len(patients[one]) >= PATIENTS), key=lambda one: -len(patients[one]))
     number_of = {one: number for number, one in enumerate(shared[:SENTENCES])}
-    left = Counter(tuple(number_of[one] for one in said if one in number_of) for said in split)
+    stands_for = nearest(list(number_of))
+    left = Counter(tuple(dict.fromkeys(n for one in said if (n := stands_for(one)) is not None)) for said in split)
     left.pop((), None)
     texts = [said for said, _ in left.most_common(TEXTS)]
     found = Telling(telling, list(number_of), texts, [], [])
     return words, worth(found, reports, words) if texts else found
+
+
+def nearest(shared: Sequence[str]) -> Callable[[str], int | None]:
+    """Which shared sentence can stand for one: itself, or the one with the most words in common; None where no one has
+    enough. Few patients have a sentence that tells place, kind and size at once; many have one much like it."""
+    bags, having = [set(tokens(one)) for one in shared], dict[str, list[int]]()
+    place = {one: number for number, one in enumerate(shared)}
+    for number, bag in enumerate(bags):
+        for word in bag:
+            having.setdefault(word, []).append(number)
+
+    @cache
+    def found(one: str) -> int | None:
+        if one in place:
+            return place[one]
+        bag = set(tokens(one))
+        common = Counter(number for word in bag for number in having.get(word, ()))
+        alike = {number: 2 * words / (len(bag) + len(bags[number])) for number, words in common.items()}
+        best = max(alike, key=lambda number: alike[number], default=None)
+        return best if best is not None and alike[best] >= ALIKE else None
+
+    return found
 
 
 def worth(telling: Telling, reports: Sequence[str], words: Words) -> Telling:

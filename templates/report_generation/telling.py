@@ -21,7 +21,7 @@ class Telling:
     """Token numbers, the most even first."""
     sentences: Sequence[str]
     texts: Sequence[Sequence[int]]
-    """What is left of training reports when other sentences are left out: numbers of sentences in their order."""
+    """Training reports in shared sentences, the nearest one in place of any other: numbers in their order."""
     worth: Sequence[Sequence[float]]
     """How alike each text is to a report (ROUGE-L): where it has no fact at all, then what each fact adds."""
     usual: Sequence[float]

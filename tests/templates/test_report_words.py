@@ -178,6 +178,24 @@ def test_a_report_is_made_of_sentences_that_patients_share_and_suits_what_is_lik
     assert half.report(ill) == "The left lung is collapsed. Large effusion. Thank you."
 
 
+def test_the_nearest_shared_sentence_stands_for_one_that_few_have(template):
+    shared = ["There is a large mass in the left lobe.", "No effusion.", "Ventricles are of normal size."]
+    stands_for = template["learning"].nearest(shared)
+    assert [stands_for(one) for one in shared] == [0, 1, 2]
+    assert stands_for("There is a large mass in the left lobe, behind the horn.") == 0
+    assert stands_for("Ventricles are of usual size.") == 2
+    assert stands_for("Sutures after surgery.") is None
+    # What nobody else says is not in the package, and where much like it is said the text is not shorter for it.
+    rows = [{"target": f"{shared[0]} {shared[1]}", "patient": n} for n in range(3)]
+    own = "There is a large mass in the left lobe near Quackenbush."
+    rows += [{"target": f"{own} {shared[2]}", "patient": 4}, {"target": shared[2], "patient": 5}]
+    rows += [{"target": shared[2], "patient": 6}]
+    _, telling = template["learning"].learn(rows, 1000, 64)
+    assert "Quackenbush" not in telling.text
+    texts = [[telling.sentences[n] for n in text] for text in telling.texts]
+    assert [shared[0], shared[2]] in texts
+
+
 def test_images_are_trusted_as_far_as_validation_cases_bear_it(template):
     words, telling, share = _said(template, 40)
     normal, ill = (
