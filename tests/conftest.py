@@ -1,5 +1,6 @@
 """Real servers for all tests, started once a session on free ports."""
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,12 @@ class ByFile(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     config.option.loadscopereorder = False  # by the number of tests, the few that take minutes would come last
     return ByFile(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are cores in `make test`: a third of its time is waiting for servers and processes."""
+    return (os.cpu_count() or 1) + (config.option.markexpr == "not slow")
 
 
 @pytest.fixture(scope="session")

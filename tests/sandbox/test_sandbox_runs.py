@@ -13,7 +13,9 @@ from shared.errors import ToolBroken
 def test_learning_works(seen: dict[str, Any]) -> None:
     """torch, numpy, DataLoader with two workers, a spawned pool, a module from /m3 and a file from the data."""
     assert seen["learning"]["outcome"] == "ok", seen["learning"]["text"]
-    assert seen["learning"]["text"].split("\n")[:4] == ["2.0 3", "28.0", "[1, 2]", "helper voxels"]
+    # Libraries may have something to say of the machine, too.
+    said = [line for line in seen["learning"]["text"].split("\n") if not line.startswith("Error in cpuinfo")]
+    assert said[:4] == ["2.0 3", "28.0", "[1, 2]", "helper voxels"]
     assert "model.pt" in seen["learning"]["files"]
     assert seen["learning"]["peak_memory_mb"] > 100
 
