@@ -86,8 +86,21 @@ def test_a_study_stands_on_one_side_where_nobody_names_patients(pictures: list[n
     assert any("neighbouring numbers" in note for note in lock.leakage.notes)
 
 
-def test_one_body_under_all_numbers_is_not_made_one_patient() -> None:
-    pairs = tuple((n, n + 1) for n in range(59))
+@pytest.mark.parametrize("bodies", [1, 8])
+def test_few_bodies_under_all_numbers_are_not_made_patients(bodies: int) -> None:
+    pairs = tuple((n, n + 1) for n in range(59) if (n + 1) % (60 // bodies))
     cases = [case(n, key=f"im{n}", label=("dark", "light")[n % 2]) for n in range(60)]
     lock = seal(table(cases, grouping="inferred"), Copies(np.arange(60), series=pairs), SEED)
     assert sum(lock.patients.values()) == 60
+    assert any("each counts as one" in note for note in lock.leakage.notes)
+
+
+def test_classes_one_after_the_other_are_no_studies() -> None:
+    """Neighbours are alike for being of one class, and of one body with little of their own."""
+    rng = np.random.default_rng(2)
+    kinds = [body(n) for n in range(6)]
+    pictures = [np.clip(kinds[n // 20] + rng.normal(0, 25, (160, 160)), 0, 255).astype(np.uint8) for n in range(120)]
+    cases = named(120)
+    assert series(cases, looks(pictures))
+    cases = [one.model_copy(update={"label": f"kind {n // 20}"}) for n, one in enumerate(cases)]
+    assert series(cases, looks(pictures)) == []

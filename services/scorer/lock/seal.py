@@ -30,8 +30,9 @@ SPLITS: tuple[Split, ...] = ("train", "val", "test")
 SUFFIXES = {"image/png": ".png", "image/tiff": ".tif", "application/x-nifti": ".nii.gz"}
 """Of canonical files, by media type."""
 MOST, FEW = 0.5, 10
-"""Share of the cases that near-duplicates may join to one group, and of the patients that they may join to others where
-fewer than FEW are left: slices of a scan form many small groups, bodies that look alike a few large ones."""
+"""Share of the cases that looks may join to one group, and of the patients that near-duplicates may join to others
+where fewer than FEW are left (as neighbours by number may never leave): slices of a scan form many small groups, bodies
+that look alike a few large ones."""
 FEWEST = 4
 """Patients that a split needs."""
 LARGE = 0.2
@@ -163,13 +164,12 @@ def _groups(
     sure = [*persons, *equal(copies.content.tolist())]
     if copies.series:
         groups, left = grouped([*sure, *copies.series])
-        if np.bincount(groups).max() <= MOST * len(cases) and left >= FEWEST:
-            sure += copies.series
-            said.append(
-                f"Nothing names patients, and pictures under neighbouring numbers are more alike than others are: they "
-                f"count as one patient, {left} in all."
-            )
-            people = left
+        why = "Nothing names patients, and pictures under neighbouring numbers are more alike than others are: "
+        if np.bincount(groups).max() <= MOST * len(cases) and left >= FEW:
+            sure, people = [*sure, *copies.series], left
+            said.append(f"{why}they count as one patient, {left} in all.")
+        else:
+            said.append(f"{why}too many to be one patient, so each counts as one.")
     groups, left = grouped([*sure, *copies.near])
     alike = np.bincount(groups).max() > MOST * len(cases) or (left < FEW and people - left > MOST * people)
     if copies.near and alike:

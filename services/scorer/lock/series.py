@@ -1,13 +1,14 @@
 """Pictures of one study that no name takes together: neighbours by number that are more alike than strangers are.
 
-For datasets in which each picture counts as one patient. Cases are laid in rows, one for all names that differ in their
-numbers alone. How alike strangers are is seen from cases of a row that stand far apart. Two neighbours are of one study
-where hardly any strangers are as alike and of equal size. Without it slices of one scan stand on both sides of a split.
+For datasets in which each picture counts as one patient. Cases are laid in rows, one for all of a class whose names
+differ in numbers alone. How alike strangers are is seen from cases of a row that stand far apart. Two neighbours are of
+one study where hardly any strangers are as alike and of equal size. Without it slices of one scan stand on both sides
+of a split.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -59,10 +60,11 @@ def series(cases: Sequence[CaseRecord], records: Records) -> list[tuple[int, int
 
 
 def _rows(cases: Sequence[CaseRecord], records: Records) -> Iterator[Ints]:
-    """Places of pictures whose names differ in numbers alone, in natural order."""
-    rows: defaultdict[str, list[int]] = defaultdict(list)
+    """Places of pictures of a class whose names differ in numbers alone, in natural order."""
+    rows: defaultdict[Hashable, list[int]] = defaultdict(list)
     for place in np.flatnonzero(records["kind"] == FLAT).tolist():
-        rows[_NUMBER.sub("#", cases[place].key)].append(place)
+        # Where classes come one after the other, neighbours are alike for being of one class.
+        rows[_NUMBER.sub("#", cases[place].key), cases[place].label].append(place)
     for places in rows.values():
         if len(places) >= SHORT:
             yield np.array(sorted(places, key=lambda place: natural_key(cases[place].key)), dtype=np.int64)
