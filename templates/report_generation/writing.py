@@ -16,7 +16,7 @@ from shared.training.configfile import ConfigError
 AT_ONCE = 4
 """Batches of the training that are written as one: without gradients they need less memory than one of these, and a
 step of the decoder takes hardly longer for many reports than for few."""
-TRUSTS = (1.0, 0.7, 0.5, 0.35, 0.25)
+TRUSTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1)
 """Of which one is chosen (telling.py)."""
 
 
