@@ -12,7 +12,8 @@ from shared.contracts.wrapping import Groups, Wrapping
 NAMES, NAME, NAMES_IN_ALL = 1000, 100, 20_000
 """Most names of classes or structures, and characters of one and of all: names travel to later roles."""
 Grouping = Literal["stated", "derived", "inferred"]
-"""How sure patients are: a column or header names them; read off names or folders; or each case counts as one."""
+"""How sure patients are: a column or header names them; read off names or folders; or each case counts as one, and what
+shows one study is joined by the lock."""
 
 
 def unfit(names: Collection[str]) -> str:

@@ -18,7 +18,7 @@ from shared.imaging.order import natural
 GROUPED: Mapping[Grouping, str] = {
     "stated": "a column, a header or an array says so",
     "derived": "read off names, or as a script lists them",
-    "inferred": "nothing tells them apart, so each case counts as one",
+    "inferred": "nothing names them, so each case counts as one, but for those that show one study",
 }
 """In words of ours: whoever wrote the rules named the fields and tables that `Coverage.grouping_from` tells of."""
 BY_CLASS = 20
