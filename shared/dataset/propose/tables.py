@@ -10,7 +10,7 @@ from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.rows import rows_of_views
 from shared.dataset.propose.sides import with_sides
 from shared.dataset.survey.joins import TableLook, plain
-from shared.dataset.survey.pieces import align, braces, piece_of
+from shared.dataset.survey.pieces import align, align_numbers, braces, piece_of
 from shared.dataset.survey.survey import Survey
 from shared.dataset.tables.forms import bare
 from shared.dataset.tables.words import slug
@@ -70,7 +70,7 @@ def _record_each(draft: Draft, survey: Survey, look: TableLook) -> Table | None:
     """Files of one record for each image, or for images that agree in fields of their names."""
     family = next(one for one in survey.families if one.pattern == look.pattern)
     records = piece_of(family, images=False)
-    fit = align(records, draft.channels[0].pieces[0])
+    fit = align_numbers(records, draft.channels[0].pieces[0])
     if fit is None or fit.share < _ENOUGH:
         return None
     names = {name: fit.names.get(name, f"record_{name}") for name in records.fields}

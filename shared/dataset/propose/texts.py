@@ -17,8 +17,9 @@ from shared.dataset.survey.survey import Survey
 from shared.dataset.tables.words import overlap, words
 
 _WHOLE = ("report", "text", "caption", "narrative")
-_PARTS = ("finding", "befund", "hallazgo", "résultat",
-          "impression", "beurteilung", "impresión", "conclusion", "conclusión")  # fmt: skip
+_FINDINGS = ("finding", "befund", "hallazgo", "résultat")
+_IMPRESSIONS = ("impression", "beurteilung", "impresión", "conclusion", "conclusión")
+_PARTS = (*_FINDINGS, *_IMPRESSIONS)
 """In the order in which they stand."""
 _WORDS = 4
 """Of a text beside an image, on average; fewer are a name or a class."""
@@ -97,7 +98,11 @@ def _columns(names: Sequence[str], table: TableLook, target: str) -> list[tuple[
     parts = [name for name in parts if name not in whole]
     others = [name for name in names if name not in whole and name not in parts]
     others = [name for name in others if not any(word in _BESIDE for word in last[name])]
-    asked = [name for name in (*parts, *others) if overlap(target, name.rpartition("/")[2]) >= 0.99]
+    wanted = {word for kind in (_FINDINGS, _IMPRESSIONS) if {*kind} & {*words(target)} for word in kind}
+    asked = [
+        name for name in (*parts, *others)
+        if overlap(target, name.rpartition("/")[2]) >= 0.99 or (name in parts and wanted & {*last[name]})
+    ]  # fmt: skip
     # What is asked for by name is not what others are beside it.
     less = 0.1 if asked and not any(overlap(target, name.rpartition("/")[2]) >= 0.99 for name in whole) else 0.0
     found: list[tuple[tuple[str, ...], float]] = []

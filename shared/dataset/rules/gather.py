@@ -17,6 +17,7 @@ from shared.dataset.rules.found import Account, Found, RulesError
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.cells import nearest
+from shared.dataset.tables.forms import numbered
 from shared.imaging.formats import refusal
 from shared.imaging.headers import BadImage
 from shared.imaging.order import natural_key
@@ -268,3 +269,17 @@ def fields_of(found: Sequence[Found]) -> list[str]:
 def same_fields(one: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
     """Values of fields in the form in which they are compared."""
     return tuple(joined(one[name]) for name in names)
+
+
+def zeros_apart(
+    named: Collection[tuple[str, ...]], called: Collection[tuple[str, ...]]
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Key of cases -> key of other files, where they differ in zeros alone (`007` and `7`), one on each side."""
+    sides: list[dict[tuple[str, ...], list[tuple[str, ...]]]] = []
+    for one, other in ((named, called), (called, named)):
+        sides.append(defaultdict(list))
+        for key in one:
+            if key not in other:
+                sides[-1][tuple(map(numbered, key))].append(key)
+    left, right = sides
+    return {right[form][0]: one[0] for form, one in left.items() if len(one) == 1 == len(right.get(form, ()))}

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +12,11 @@ from shared.dataset.files import patterns
 from shared.dataset.files.inside import filled
 from shared.dataset.files.listing import Listing
 from shared.dataset.rules.found import Account, Found, RulesError
-from shared.dataset.rules.gather import compiled, fields_of, joined
+from shared.dataset.rules.gather import compiled, fields_of, joined, zeros_apart
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.rules.sources import Sources
 from shared.dataset.shapes.annotations import Mark
 from shared.dataset.tables.cells import comparable, nearest, present
-from shared.dataset.tables.forms import numbered
 from shared.dataset.tables.keys import Named, match
 from shared.imaging.order import natural_key
 
@@ -181,7 +180,7 @@ def _join(
     for hit in masks:
         groups[tuple(joined(hit.fields[name]) for name in shared)].append(hit)
     called = [_keys(data.found[index], shared) for index in places]
-    alike = _alike(groups, {key for keys in called for key in keys})
+    alike = zeros_apart(groups, {key for keys in called for key in keys})
     used: set[tuple[str, ...]] = set()
     for index, keys in zip(places, called, strict=True):
         keys = [alike.get(key, key) for key in keys]
@@ -244,20 +243,6 @@ def _keys(case: Found, shared: Sequence[str]) -> list[tuple[str, ...]]:
         if all(name in known for name in shared):
             keys.append(tuple(joined(known[name]) for name in shared))
     return keys or [()]
-
-
-def _alike(
-    marked: Collection[tuple[str, ...]], called: Collection[tuple[str, ...]]
-) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Key of cases -> key of masks, where they differ in zeros alone (`007` and `7`), one on each side."""
-    sides: list[dict[tuple[str, ...], list[tuple[str, ...]]]] = []
-    for one, other in ((marked, called), (called, marked)):
-        sides.append(defaultdict(list))
-        for key in one:
-            if key not in other:
-                sides[-1][tuple(map(numbered, key))].append(key)
-    left, right = sides
-    return {right[form][0]: one[0] for form, one in left.items() if len(one) == 1 == len(right.get(form, ()))}
 
 
 def _added(one: list[list[Hit]], other: list[list[Hit]]) -> list[list[Hit]]:

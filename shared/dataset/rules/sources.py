@@ -13,7 +13,7 @@ from shared.dataset.rules.arrays import Values, array_values
 from shared.dataset.rules.by_headers import HEADER
 from shared.dataset.rules.by_names import columns_of, rows_told
 from shared.dataset.rules.found import Account, Found, RulesError
-from shared.dataset.rules.gather import compiled, fields_of, same_fields
+from shared.dataset.rules.gather import compiled, fields_of, same_fields, zeros_apart
 from shared.dataset.rules.reasons import UNREAD
 from shared.dataset.tables.blocks import standing
 from shared.dataset.tables.cells import Table as Rows
@@ -294,12 +294,13 @@ class Sources:
             by_values[values].append(row)
             names[values].append(file)
         found = _Joined(Rows(tuple(columns), []), [])
-        used: set[tuple[str, ...]] = set()
-        for case in self.found:
-            known = all(field in case.fields for field in shared)
-            values = same_fields(case.fields, shared) if known else ()
-            found.rows.append(by_values.get(values, []))
-            used.add(values)
+        called = [
+            same_fields(case.fields, shared) if all(field in case.fields for field in shared) else ()
+            for case in self.found
+        ]
+        alike = zeros_apart(by_values, {values for values in called if values})
+        used = {alike.get(values, values) for values in called}
+        found.rows += [by_values.get(alike.get(values, values), []) for values in called]
         lone = [file for values, several in names.items() if values not in used for file in several]
         if lone:
             self.account.leave(f"file of {pattern.pattern} without an image: add the image, or nothing to do", *lone)

@@ -8,12 +8,11 @@ from shared.contracts.cases import Grouping
 from shared.contracts.rules import LabelRule, Rules, Split, TextRule
 from shared.dataset.rules.arrays import Values
 from shared.dataset.rules.found import Account, Found, RulesError
-from shared.dataset.rules.gather import joined
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.rules.sources import Sources
 from shared.dataset.tables.cells import comparable, mark, nearest, readable
 from shared.dataset.tables.documents import headed
-from shared.dataset.tables.forms import same
+from shared.dataset.tables.forms import person, same
 from shared.imaging.order import natural
 
 LONGEST_TEXT = 20_000
@@ -46,7 +45,7 @@ def patients(rules: Rules, found: Sequence[Found], sources: Sources, account: Ac
         return Patients([case.key for case in found], "inferred", says)
     names = single(sources.of(rules.patient), found, account, NO_PATIENT, TWO_PATIENTS)
     written: dict[str, str] = {}
-    names = [None if name is None else written.setdefault(joined(name), name) for name in names]
+    names = [None if name is None else written.setdefault(person(name), name) for name in names]
     by_names = any(one.field is not None or one.value is not None for one in rules.patient.chain())
     grouping: Grouping = "derived" if by_names else "stated"
     return Patients(names, grouping, sources.in_words(rules.patient))

@@ -1,4 +1,5 @@
-"""Tables that say what the columns of another one mean: data dictionaries, as REDCap and many others export them."""
+"""Tables that say what the columns of another one mean: data dictionaries, as REDCap and many others export them, and
+lists of codes, a row for each code of each column."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -19,7 +20,10 @@ def describe(tables: Sequence[TableLook]) -> None:
         for table in tables:
             known = {column.name.strip().lower(): column for column in table.columns}
             named = next((one.name for one in book.columns if _names(book, one.name, known.keys())), None)
-            if table is book or named is None:
+            if table is book:
+                continue
+            if named is None:
+                _listed(book, table)
                 continue
             said = _saying(book, named)
             for row in book.rows:
@@ -27,6 +31,26 @@ def describe(tables: Sequence[TableLook]) -> None:
                 if column is not None:
                     column.about = row[said] if said else ""
                     column.codes = next((codes for cell in row.values() if (codes := codes_in(cell))), {})
+
+
+def _listed(book: TableLook, table: TableLook) -> None:
+    """Gives columns of `table` the codes that `book` lists: column, code and meaning in a row."""
+    known = {column.name.strip().lower(): column for column in table.columns}
+    values = {name: {value.strip().casefold() for value in column.values} for name, column in known.items()}
+    for named in [one.name for one in book.columns]:
+        rows = [(row, name) for row in book.rows if (name := row[named].strip().lower()) in known]
+        if len(rows) < max(_FEWEST, 0.9 * len(book.rows)):
+            continue
+        others = [one.name for one in book.columns if one.name != named]
+        codes = max(others, key=lambda one: sum(row[one].strip().casefold() in values[name] for row, name in rows))
+        if sum(row[codes].strip().casefold() in values[name] for row, name in rows) < _NAMED * len(rows):
+            continue
+        rest = [one for one in others if one != codes]
+        said = max(rest, key=lambda one: sum(len(row[one].split()) for row, _ in rows), default=None)
+        for row, name in rows if said else ():
+            if row[codes] and row[said or ""]:
+                known[name].codes = {**known[name].codes, row[codes].strip(): row[said or ""]}
+        return
 
 
 def _names(book: TableLook, name: str, known: Collection[str]) -> bool:

@@ -12,7 +12,8 @@ from shared.dataset.tables.words import overlap
 
 _PEOPLE = re.compile(
     r"patient|subject|participant|person|volunteer|\bpid\b(?!-\d)|\bptid\b|^rid$|\bmrn\b"
-    r"|^(?:sub|subj|pat)[-_. ]*(?:id|no|nr)?\.?$|case[-_ ]?(?:id|no|nr)$",
+    r"|^(?:sub|subj|pat)[-_. ]*(?:id|no|nr)?\.?$|case[-_ ]?(?:id|no|nr)$"
+    r"|(?:^|n[.º°]*\s*(?:de )?)historia(?:[ _]cl[ií]nica)?$|\bnhc\b|\bipp\b|^prontu[aá]rio$|^cartella(?:[ _]clinica)?$",
     re.IGNORECASE,
 )
 ABOUT = re.compile(

@@ -78,12 +78,12 @@ _ONE_EACH = 1.5
 def _join_records(table: TableLook, families: Sequence[Family], units: Units) -> float:
     """Files of one record each belong to the images whose names have the same values in the same fields. How many an
     image has, on average."""
-    from shared.dataset.survey.pieces import align, piece_of
+    from shared.dataset.survey.pieces import align_numbers, piece_of
 
     records = piece_of(next(one for one in families if one.pattern == table.pattern), images=False)
     several = [inf]
     for number, family in units.families.items():
-        if (fit := align(records, piece_of(family))) is not None:
+        if (fit := align_numbers(records, piece_of(family))) is not None:
             table.fits[number] = fit.names
             several.append(fit.several if fit.share else inf)
     if table.fits:

@@ -10,11 +10,13 @@ from shared.dataset.files.packed import Picked
 from shared.dataset.files.patterns import compile
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
+from shared.dataset.tables.forms import numbered
 
 MOST = 4000
 """Files of a piece that are looked at by name."""
 _FEW = 0.1
 """Share of masks that may have lost their image."""
+_MORE = 1.2
 _LETTERED = re.compile(r"\d+([^\W\d_]{1,12})")
 _LETTERS = 6
 """Endings of numbers that are names of something, such as of sides."""
@@ -153,6 +155,12 @@ def align(other: Piece, image: Piece, form: Callable[[str], str] = str.lower) ->
         if best is None or closer or tried.share >= 0.8 * best.share:
             names, best = {**names, name: own}, tried
     return best
+
+
+def align_numbers(other: Piece, image: Piece) -> Alignment | None:
+    """The same, where `7` is `007` if that finds more images."""
+    exact, loose = align(other, image), align(other, image, numbered)
+    return loose if loose and loose.share > _MORE * (exact.share if exact else 0) else exact
 
 
 def measured(other: Piece, image: Piece, names: Mapping[str, str], form: Callable[[str], str] = str.lower) -> Alignment:

@@ -11,6 +11,7 @@ from shared.dataset.survey.evidence import Unit, Units
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.documents import keys_of_cases
+from shared.dataset.tables.forms import numbered
 from shared.dataset.tables.large_tables import Rest, read_head
 from shared.dataset.tables.tables import TableError, read_record, read_table, sheets
 from shared.dataset.tables.visits import Unfilled, of_visit
@@ -142,8 +143,8 @@ class TableLook:
 
 
 def record_key(names: Sequence[str], fields: Mapping[str, str]) -> str:
-    """Values of some fields of a name as one key."""
-    return "/".join(f"{name}={fields.get(name, '').lower()}" for name in names)
+    """Values of some fields of a name as one key, without zeros before numbers."""
+    return "/".join(f"{name}={numbered(fields.get(name, ''))}" for name in names)
 
 
 def plain(text: str) -> str:

@@ -22,9 +22,16 @@ _LETTER, _CAPITAL = r"[^\W\d_]", r"[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]"
 _IN_HEADING = rf"(?:{_LETTER}|[ '/&()-]|\.(?=[-:]))"
 _HEADING = re.compile(rf"^[ \t>*#]{{0,4}}({_LETTER}{_IN_HEADING}{{1,48}}?)[ \t]*\**[:：]\**[ \t]*(.*)$")
 _ALONE = re.compile(rf"^[ \t>*#]{{0,4}}({_CAPITAL}(?:{_CAPITAL}|[ '/&()-]){{2,48}})\**[ \t]*$")
-_INLINE = re.compile(rf"(?<=[.:;!?\w)])[ \t]+({_CAPITAL}(?:{_CAPITAL}|[ '/&()-]){{3,40}}:)")
+_INLINE = re.compile(rf"(?<=[.:;!?\da-zß-öø-ÿ)])[ \t]+({_CAPITAL}(?:{_CAPITAL}|[ '/&()-]){{3,40}}:)")
 """A heading in capitals within a line: tables often lose line breaks."""
 _CODE = re.compile(r"[^\s\d]*\d\S*[ \t]*")
+_PAIR = re.compile(
+    rf"({_LETTER}{{2,}}(?: {_LETTER}{{2,}})?)(?: n\.?[ºo°]\.?)?[ \t]*:?[ \t]+((?:[A-Za-z]{{1,4}}[-. ]?)?\d[\w/.-]*)"
+)
+"""A word and its number, as heads of letters have them: `Study 000012 - Record H2015`."""
+_BETWEEN = re.compile(r"[ \t]+[-–|][ \t]+|[;,|\t][ \t]*| {3,}")
+_HEAD = 8
+"""Lines of a text in which such pairs stand."""
 _MOST_DEEP = 40
 
 Record = dict[str, str]
@@ -287,4 +294,8 @@ def headed(text: str) -> Record:
             found.setdefault(heading, []).append(line)
         if match and _CODE.fullmatch(match[2]):
             heading = None  # `Patient ID: 4711` ends with its line
+    for line in text.split("\n")[:_HEAD]:
+        pairs = [pair for part in _BETWEEN.split(line.strip()) if (pair := _PAIR.fullmatch(part))]
+        if len(pairs) == len(_BETWEEN.split(line.strip())):
+            found |= {pair[1].lower(): [pair[2]] for pair in pairs if len(pairs) > 1 or pair[1].lower() not in found}
     return {name: "\n".join(lines).strip() for name, lines in found.items()}

@@ -8,6 +8,7 @@ from shared.imaging.formats import suffix_of
 _SHORTEST_CODE, _SHORTEST_MIXED = 6, 4
 _DIGITS = re.compile(r"0*(\d+)")
 _SIGNS, _LOOSE = re.compile(r"[\W_]+"), re.compile(r"(?<!\d)_|_(?!\d)")
+_ZEROS, _BETWEEN = re.compile(r"(?<!\d)0+(?=\d)"), re.compile(r"(?<=[^\W\d_])[\s_.-]+(?=\d)")
 _APART = re.compile(r"[\s_\-.]+")
 _PREFIX = re.compile(r"(?:sub_|[a-z]+_?(?=\d))(.+)")
 
@@ -63,6 +64,12 @@ def code(text: str) -> str:
     found = re.sub(r"[\W_]+", "", _second(text))
     least = _SHORTEST_CODE if found.isdecimal() else _SHORTEST_MIXED
     return found if len(found) >= least and re.search(r"\d", found) else ""
+
+
+def person(text: str) -> str:
+    """One form for numbers of people that differ in case, zeros before them or what stands between letters and number
+    only: `H-0457`, `H457` and `h 000457`."""
+    return _ZEROS.sub("", _BETWEEN.sub("", _first(text)))
 
 
 def tight(text: str) -> str:
