@@ -2,8 +2,7 @@
 1..N in the order of the label map, 0 is background; masks hold the dataset's own values."""
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +13,6 @@ from shared.imaging.case import load_image
 from shared.imaging.masks import on_image, read_label_map
 from shared.imaging.volume import BadImage, Image
 from shared.training import checks, configfile
-
-SIDES = {"left", "right", "l", "r", "lt", "rt", "links", "rechts"}
 
 Row = Mapping[str, Any]
 Counts = Mapping[str, Mapping[str, int]]
@@ -40,11 +37,6 @@ def label_values(source: Source) -> dict[str, int]:
     names, values = list(found["names"]), found.get("values") or {}
     # Without values the masks hold the class numbers.
     return {name: int(values.get(name, number)) for number, name in enumerate(names, 1)}
-
-
-def sided(names: Iterable[str]) -> bool:
-    """Whether a structure's name speaks of a side."""
-    return any(SIDES & set(re.split(r"[^a-z]+", name.lower())) for name in names)
 
 
 def check_rows(source: Source) -> list[dict[str, Any]]:

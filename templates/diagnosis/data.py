@@ -13,6 +13,8 @@ import images
 import torch
 from images import Row, rows_of
 
+from shared.training.sides import sided
+
 
 class Cases(images.Cases):
     """One split. Items are {"image": float32 (views * C, ...), "labels": int64, or float32 (classes,) of 0 and 1}."""
@@ -39,8 +41,9 @@ def resolve(config: Any) -> Any:
     several = config.multi_label
     if several == "auto":
         several = any(isinstance(row.get("label"), list) for row in rows)
-    sided = any({"left", "right"} & set(name.lower().replace("_", " ").split()) for name in label_names(config))
-    return images.resolve(config, rows, sided, slices=True).model_copy(update={"multi_label": several})
+    return images.resolve(config, rows, sided(label_names(config)), slices=True).model_copy(
+        update={"multi_label": several}
+    )
 
 
 def label_names(config: Any) -> list[str]:

@@ -23,6 +23,7 @@ from deliver import deliver, measured
 from shared.training import checkpoints, checks, masks, program
 from shared.training.budget import TimeBudget
 from shared.training.imports import needed
+from shared.training.sides import sided
 
 FOLDER = Path(__file__).resolve().parent
 CACHE, CHECKPOINTS = Path("cache/nnunet"), Path("checkpoints/nnunet")
@@ -92,7 +93,7 @@ def build_trainer(
         from trainer import BudgetTrainer
 
         how = config.nnunet
-        mirror = how.mirror == "all" or (how.mirror == "auto" and not masks.sided(masks.label_values(config)))
+        mirror = how.mirror == "all" or (how.mirror == "auto" and not sided(masks.label_values(config)))
         plans = {**prepared.plans, "continue_training": False}
         trainer = BudgetTrainer(plans, prepared.configuration, 0, prepared.dataset, torch.device(device))
         trainer.take(how, config.training.seed, mirror, CHECKPOINTS, attempt)

@@ -5,7 +5,6 @@ sample_id, patient, split, files (the views of a case), and target, the report's
 """
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,8 @@ from images import Row, rows_of
 from learning import learn
 from telling import Telling
 from words import Words
+
+from shared.training.sides import sided
 
 SECONDS_A_CASE, GPU_CORES = 2.0, 4
 """Of a core, from which a decoder is worth its time: with an eighth of it, sentences alone were far ahead. So they were
@@ -50,7 +51,7 @@ def resolve(config: Any) -> Any:
     """Replace every `auto` by what training rows and their images show. A second call changes nothing."""
     rows = rows_of(config)
     training = [row for row in rows if row["split"] == "train"]
-    sided = any(re.search(r"\b(left|right)", str(row["target"]), re.IGNORECASE) for row in training)
+    of_sides = sided((str(row["target"]) for row in training), names=False)
     length = config.text.max_tokens
     if length == "auto":
         words, _ = learn(training, config.text.vocabulary, config.model.telling)
@@ -60,7 +61,7 @@ def resolve(config: Any) -> Any:
     if text.writer == "auto":
         _, telling = learn(training, text.vocabulary, config.model.telling)
         text = text.model_copy(update={"writer": choose_writer(config.training, telling, len(training))})
-    return images.resolve(config, training, sided, slices=False).model_copy(update={"text": text})
+    return images.resolve(config, training, of_sides, slices=False).model_copy(update={"text": text})
 
 
 def choose_writer(wanted: Any, telling: Telling, cases: int) -> str:

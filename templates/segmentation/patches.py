@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from data import margins, pad, patch_edges, without_depth
 
-from shared.training import masks
+from shared.training.sides import sided
 
 REMEMBERED = 4096
 """Voxels of a structure, or of one connected piece of it, that patches are centred on; evenly drawn."""
@@ -162,5 +162,5 @@ def flip_axes(wanted: Any, names: Sequence[str], flat: bool) -> tuple[int, ...]:
     """Spatial axes that may be mirrored: of (D, H, W), or of (H, W) where `flat`."""
     axes = wanted.flip_axes
     if axes in ("auto", "unsided"):
-        axes = () if masks.sided(names) or (axes == "auto" and len(names) > 2) else ("W",)
+        axes = () if sided(names) or (axes == "auto" and len(names) > 2) else ("W",)
     return tuple("HW".index(axis) if flat else "DHW".index(axis) for axis in axes if axis != "D" or not flat)
