@@ -78,6 +78,7 @@ def test_images_without_lesions_have_their_share_of_an_epoch(template, lesions):
     assert ill["labels"].dtype == torch.int64 and ill["image"].dtype == torch.float32
 
 
+@pytest.mark.slow
 def test_a_patch_that_no_memory_holds_is_said_clearly(tmp_path):
     bench = segbench.lesions(tmp_path, 2)
     bench.settings(preprocess={"patch_size": [2**22, 2**22]}, model={"width": 4, "levels": 2})

@@ -58,7 +58,8 @@ async def job(settings: Settings, bus: Bus, spec: JobSpec) -> JobFinished:
     return (await bus.state(spec.run_id)).jobs_done[spec.job_id]
 
 
-@pytest.mark.parametrize("level", ["bwrap", pytest.param("landlock", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["bwrap", "landlock"])
 async def test_nnunet_trains_and_predicts_as_jobs(settings: Settings, bus: Bus, tmp_path: Path, level: Any) -> None:
     settings = settings.model_copy(update={"isolation": level})
     runner_folder(settings, tmp_path)

@@ -122,6 +122,7 @@ def test_a_bad_input_costs_only_itself():
     assert cases[1]["error"] == "is no image" and "the memory does not hold it" in cases[3]["error"]
 
 
+@pytest.mark.slow
 def test_a_package_written_anew_is_measured(tmp_path):
     """One structure is lost by an edit of predict.py: its figures say so, the other's stay."""
     bench = trained_masks()
