@@ -74,7 +74,7 @@ def nearest(shared: Sequence[str]) -> Callable[[str], int | None]:
         bag = set(tokens(one))
         common = Counter(number for word in bag for number in having.get(word, ()))
         alike = {number: 2 * words / (len(bag) + len(bags[number])) for number, words in common.items()}
-        best = max(alike, key=lambda number: alike[number], default=None)
+        best = max(alike, key=lambda number: (alike[number], -number), default=None)  # of equals the most frequent
         return best if best is not None and alike[best] >= ALIKE else None
 
     return found

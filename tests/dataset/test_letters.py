@@ -5,6 +5,8 @@ from pathlib import Path
 import openpyxl
 from propose_files import picture, text
 
+from shared.contracts.cases import Proposal
+from shared.contracts.rules import Rules
 from shared.dataset.propose import propose
 from shared.dataset.survey.survey import survey
 from shared.dataset.tables.documents import headed
@@ -28,6 +30,11 @@ def letters(root: Path) -> None:
         text(root / f"informes/inf_{study}.txt", f"{head}\n{told}")
 
 
+def columns(proposal: Proposal) -> list[str | None]:
+    rules = Rules.model_validate(proposal.rules)
+    return [one.column for one in rules.text.sources] if rules.text else []
+
+
 def test_numbers_in_the_head_of_a_letter() -> None:
     assert headed("Estudio 000012 - Historia H2015\nHallazgos: Nada.") == {
         "hallazgos": "Nada.", "estudio": "000012", "historia": "H2015",
@@ -48,10 +55,9 @@ def test_letters_find_films_and_people_whatever_zeros_are_before_numbers(tmp_pat
     best = propose(tmp_path, "report_generation", target="write the findings of a chest film")[0]
     assert (best.coverage.cases, best.coverage.patients, best.coverage.grouping) == (30, 15, "stated")
     assert not best.coverage.lost
-    sources = best.rules["text"]["sources"]  # type: ignore[index, call-overload]
-    assert [one["column"] for one in sources] == ["hallazgos"]  # type: ignore[index]
+    assert columns(best) == ["hallazgos"]
     whole = propose(tmp_path, "report_generation", target="write the report of a chest film")[0]
-    assert len(whole.rules["text"]["sources"]) == 2  # type: ignore[index, call-overload, arg-type]
+    assert columns(whole) == ["hallazgos", "impresión"]
 
 
 def test_a_sheet_that_lists_codes_names_the_classes(tmp_path: Path) -> None:
@@ -72,3 +78,11 @@ def test_a_sheet_that_lists_codes_names_the_classes(tmp_path: Path) -> None:
     assert columns["Sonde"].codes == {"L": "Linearsonde", "K": "Konvexsonde"}
     best = propose(tmp_path, "diagnosis", target="type of lesion")[0]
     assert best.coverage.counts == {"Zyste: echofrei": 8, "Verkalkung": 16}
+
+
+def test_a_list_of_columns_without_meanings_is_no_list_of_codes(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png")
+    text(tmp_path / "t.csv", "image,grade,side\na.png,1,l\n")
+    text(tmp_path / "columns.csv", "column\nimage\ngrade\nside\n")
+    text(tmp_path / "more.csv", "column,unit\nimage,-\ngrade,-\nside,-\ngrade,-\n")
+    assert not any(one.codes for table in survey(tmp_path).tables for one in table.columns)

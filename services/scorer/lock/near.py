@@ -3,7 +3,7 @@
 Images of one organ look alike when they are small, so it takes two stages. First, of each sample the three most alike
 of those after it, by correlation of what is left of them at 16 points an edge, with coarse structures weighed down,
 over 69 small crops. Then these few are laid upon each other exactly (`register.py`) and compared in the band that tells
-patients apart and survives JPEG. Volumes are compared whole, in one stage. Mirrored or cut images do not count as
+patients apart and survives JPEG. Volumes are compared whole, in one stage. Mirrored or turned images do not count as
 copies.
 
 What that finds and mistakes stands in the README; `bench/near_duplicates.py` measures it.

@@ -161,7 +161,8 @@ def _groups(
     said = []
     if people < count:
         said.append(f"{count - people} patients of the rules count as one with another, as a header or a column says.")
-    sure = [*persons, *equal(copies.content.tolist())]
+    exact = equal(copies.content.tolist())
+    sure = [*persons, *exact]
     if copies.series:
         groups, left = grouped([*sure, *copies.series])
         why = "Nothing names patients, and pictures under neighbouring numbers are more alike than others are: "
@@ -169,15 +170,13 @@ def _groups(
             sure, people = [*sure, *copies.series], left
             said.append(f"{why}they count as one patient, {left} in all.")
         else:
-            said.append(f"{why}too many to be one patient, so each counts as one.")
+            said.append(f"{why}joined, hardly any patients would be left, so each counts as one.")
     groups, left = grouped([*sure, *copies.near])
     alike = np.bincount(groups).max() > MOST * len(cases) or (left < FEW and people - left > MOST * people)
     if copies.near and alike:
-        said.append(
-            f"Near-duplicates would join more than {MOST:.0%} of the cases or patients: only exact copies were joined."
-        )
+        said.append(f"Near-duplicates would join more than {MOST:.0%} of the cases or patients: they were not joined.")
         return grouped(sure)[0], tuple(said)
-    pairs = f"{len(equal(copies.content.tolist()))} exact copies and {len(copies.near)} pairs of near-duplicates"
+    pairs = f"{len(exact)} exact copies and {len(copies.near)} pairs of near-duplicates"
     said.append(f"{people - left} patients count as one with another, whose images are the same ({pairs}).")
     return groups, tuple(said)
 

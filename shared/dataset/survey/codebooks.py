@@ -35,6 +35,8 @@ def describe(tables: Sequence[TableLook]) -> None:
 
 def _listed(book: TableLook, table: TableLook) -> None:
     """Gives columns of `table` the codes that `book` lists: column, code and meaning in a row."""
+    if len(book.columns) < 3:
+        return
     known = {column.name.strip().lower(): column for column in table.columns}
     values = {name: {value.strip().casefold() for value in column.values} for name, column in known.items()}
     for named in [one.name for one in book.columns]:
@@ -46,10 +48,10 @@ def _listed(book: TableLook, table: TableLook) -> None:
         if sum(row[codes].strip().casefold() in values[name] for row, name in rows) < _NAMED * len(rows):
             continue
         rest = [one for one in others if one != codes]
-        said = max(rest, key=lambda one: sum(len(row[one].split()) for row, _ in rows), default=None)
-        for row, name in rows if said else ():
-            if row[codes] and row[said or ""]:
-                known[name].codes = {**known[name].codes, row[codes].strip(): row[said or ""]}
+        said = max(rest, key=lambda one: sum(len(row[one].split()) for row, _ in rows))
+        for row, name in rows:
+            if row[codes] and row[said]:
+                known[name].codes = {**known[name].codes, row[codes].strip(): row[said]}
         return
 
 

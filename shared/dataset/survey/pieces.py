@@ -17,6 +17,7 @@ MOST = 4000
 _FEW = 0.1
 """Share of masks that may have lost their image."""
 _MORE = 1.2
+"""Times as many images that zeros before numbers have to keep from being found, until they do not count."""
 _LETTERED = re.compile(r"\d+([^\W\d_]{1,12})")
 _LETTERS = 6
 """Endings of numbers that are names of something, such as of sides."""
@@ -158,7 +159,7 @@ def align(other: Piece, image: Piece, form: Callable[[str], str] = str.lower) ->
 
 
 def align_numbers(other: Piece, image: Piece) -> Alignment | None:
-    """The same, where `7` is `007` if that finds more images."""
+    """`align`, where `7` is `007` if that finds more images."""
     exact, loose = align(other, image), align(other, image, numbered)
     return loose if loose and loose.share > _MORE * (exact.share if exact else 0) else exact
 

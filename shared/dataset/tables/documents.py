@@ -295,7 +295,8 @@ def headed(text: str) -> Record:
         if match and _CODE.fullmatch(match[2]):
             heading = None  # `Patient ID: 4711` ends with its line
     for line in text.split("\n")[:_HEAD]:
-        pairs = [pair for part in _BETWEEN.split(line.strip()) if (pair := _PAIR.fullmatch(part))]
-        if len(pairs) == len(_BETWEEN.split(line.strip())):
+        parts = _BETWEEN.split(line.strip())
+        pairs = [pair for part in parts if (pair := _PAIR.fullmatch(part))]
+        if len(pairs) == len(parts):
             found |= {pair[1].lower(): [pair[2]] for pair in pairs if len(pairs) > 1 or pair[1].lower() not in found}
     return {name: "\n".join(lines).strip() for name, lines in found.items()}
