@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from shared.embedded.nats import free_port
+from shared.embedded.ports import free_port
 from shared.embedded.s3 import S3Keys, wait_ready
 
 

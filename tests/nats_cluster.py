@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from shared.embedded.nats import NatsHandle, free_port, start_nats
+from shared.embedded.nats import NatsHandle, start_nats
+from shared.embedded.ports import free_port
 
 
 class Cluster:

@@ -14,7 +14,7 @@ import httpx
 import yaml
 
 from shared.embedded.certificate import write_key_pair
-from shared.embedded.nats import free_port
+from shared.embedded.ports import free_port
 
 Object = dict[str, Any]
 Found = TypeVar("Found")

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 import services
-from shared.embedded.home import Home, port_is_free
+from shared.embedded.home import Home
 from shared.embedded.nats import nats_binary
+from shared.embedded.ports import port_is_free
 from shared.embedded.s3 import weed_binary
 from shared.embedded.system import SERVERS, status
 from shared.errors import M3Error, Unavailable, UserError

@@ -5,9 +5,7 @@ import fcntl
 import hmac
 import json
 import os
-import random
 import secrets
-import socket
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,13 +14,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from shared.contracts.base import Service
+from shared.embedded.ports import free_ports
 from shared.embedded.processes import write_private
 from shared.errors import UserError
 from shared.settings import Settings
 
 NATS_USER = "m3builder"
-# Below the range from which Linux hands out ports for outgoing connections, so that ours stay free over a restart.
-_PORTS = range(18_000, 30_000)
 
 
 class Remembered(BaseModel):
@@ -172,28 +169,9 @@ def _derived(secret: str, user: str) -> str:
     return hmac.new(secret.encode(), user.encode(), "sha256").hexdigest()[:48]
 
 
-def free_ports(names: Sequence[str]) -> dict[str, int]:
-    ports: dict[str, int] = {}
-    while len(ports) < len(names):
-        port = random.SystemRandom().choice(_PORTS)
-        if port not in ports.values() and port_is_free(port):
-            ports[names[len(ports)]] = port
-    return ports
-
-
 @contextlib.contextmanager
 def choosing_ports() -> Iterator[None]:
     """One system of this installation at a time: of two that start together both would find the same ports free."""
     with Path(__file__).open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def port_is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from shared.embedded.ports import free_port
 from shared.errors import ServerUnfit
 
 START_SECONDS = 20.0
@@ -129,13 +130,6 @@ def wait_for_nats(port: int, process: subprocess.Popen[bytes] | None = None, sec
         if time.monotonic() > deadline:
             raise ServerUnfit(f"nats-server did not answer on port {port} within {seconds:.0f} s")
         time.sleep(0.02)
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _greeting(port: int) -> dict[str, object] | None:

@@ -9,14 +9,13 @@ import re
 import secrets
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from pydantic import SecretStr
 
 from shared.contracts.base import Service
 from shared.embedded.certificate import write_key_pair
+from shared.embedded.ports import free_ports
 from shared.embedded.processes import write_private
 from shared.errors import M3Error, ServerUnfit, UserError
 from shared.store.rights import RIGHTS
@@ -52,11 +52,7 @@ class S3Ports:
     @classmethod
     def free(cls) -> "S3Ports":
         """Ports that are free now; another process may take one before the server does, then its start fails."""
-        with ExitStack() as stack:
-            sockets = [stack.enter_context(socket.socket()) for _ in cls.__dataclass_fields__]
-            for sock in sockets:
-                sock.bind((HOST, 0))
-            return cls(*(sock.getsockname()[1] for sock in sockets))
+        return cls(**free_ports(cls.__dataclass_fields__))
 
     @property
     def endpoint(self) -> str:

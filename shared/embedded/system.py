@@ -27,10 +27,9 @@ from shared.embedded.home import (
     Remembered,
     choosing_ports,
     first_memory,
-    free_ports,
-    port_is_free,
 )
 from shared.embedded.nats import nats_command, wait_for_nats
+from shared.embedded.ports import free_ports, port_is_free
 from shared.embedded.processes import Record
 from shared.embedded.s3 import STOP_SECONDS, S3Keys, S3Ports, identities, remove_sockets, s3_command, wait_ready
 from shared.errors import M3Error, ServerUnfit, UserError

@@ -10,7 +10,8 @@ from pydantic import SecretStr
 
 from shared.bus.rights import users
 from shared.contracts.base import SERVICES, Service
-from shared.embedded.nats import free_port, start_nats
+from shared.embedded.nats import start_nats
+from shared.embedded.ports import free_port
 from shared.embedded.s3 import S3Server, identities, start_s3
 from shared.settings import Settings
 from tests.processes import environment, start

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shared.bus import Bus
-from shared.embedded.nats import free_port
+from shared.embedded.ports import free_port
 from shared.settings import Settings
 
 
@@ -52,9 +52,10 @@ def gateway(own: Settings, environment: dict[str, str]) -> Iterator[None]:
             assert process.poll() is None and time.monotonic() < deadline, (own.home / "gateway.log").read_text()
             time.sleep(0.05)
         yield
-    finally:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(20) == 0, (own.home / "gateway.log").read_text()
+    finally:
+        process.kill()
 
 
 def call(environment: dict[str, str], *arguments: str, code: int = 0) -> str:

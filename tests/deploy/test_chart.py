@@ -14,7 +14,8 @@ from deploy import nats_users as users
 from shared.bus import Bus
 from shared.bus.connection import Connection
 from shared.contracts.base import AGENTS, SERVICES
-from shared.embedded.nats import free_port, nats_binary, wait_for_nats
+from shared.embedded.nats import nats_binary, wait_for_nats
+from shared.embedded.ports import free_port
 from shared.errors import PermissionDenied
 from shared.settings import Settings
 from tests.deploy.chart import CHART, EXAMPLES, HELM, KUBECONFORM, REPOSITORY, SCHEMAS, documents, edges, pods, rendered

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.embedded.nats import free_port, start_nats
+from shared.embedded.nats import start_nats
+from shared.embedded.ports import free_port
 from shared.embedded.s3 import identities, start_s3
 from shared.settings import Settings
 from tests.deploy.chart import REPOSITORY, Manifest, pods, rendered

@@ -31,6 +31,6 @@ async def http(bus: Bus, store: Store, settings: Settings, data_root: Path) -> A
 @pytest.fixture
 def unused_s3() -> str:
     """An address at which nobody listens."""
-    from shared.embedded.nats import free_port
+    from shared.embedded.ports import free_port
 
     return f"http://127.0.0.1:{free_port()}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import yaml
 
-from shared.embedded.nats import free_port
+from shared.embedded.ports import free_port
 
 PASSWORD = "of-everybody"
 CLIENT = "m3builder"

@@ -13,7 +13,8 @@ import pytest
 
 from services.gateway.client import Gateway
 from shared.embedded.home import Home
-from shared.embedded.nats import free_port, start_nats
+from shared.embedded.nats import start_nats
+from shared.embedded.ports import free_port
 from shared.settings import Settings
 from tests.telemetry.receiver import Receiver, above, receiving, tree, unnamed
 
