@@ -11,6 +11,7 @@ import safetensors.torch
 import torch
 from patches import Patches
 from predict import on_grid, probabilities, segment, without_specks
+from scipy.ndimage import label
 
 from shared.imaging.volume import spacing_dhw, to_dhw
 from shared.training import ranks
@@ -29,6 +30,10 @@ KEPT = {"min_component_mm3": 0.0, "min_component_score": 0.0}
 """Every piece."""
 GAIN = 0.002
 """In Dice, for which pieces are left out."""
+MARKED = 0.01
+"""Of a structure's volume in training masks that pieces as small as those left out may hold."""
+MASKS = 64
+"""Training masks that are looked at for it."""
 
 
 class Judge:
@@ -73,9 +78,10 @@ class Judge:
         """Whether there is time for so many more evaluations."""
         return bool(ranks.most(time.monotonic() + looks * self.seconds - self.until)[0] <= 0)
 
-    def settled(self, model: torch.nn.Module) -> Any:
+    def settled(self, model: torch.nn.Module, train: Patches) -> Any:
         """The configuration with the pieces that are left out, by size, then by score, where these are `auto`. Healthy
-        images count."""
+        images count. Pieces stay where leaving them out gains less than GAIN, or no more than its standard error over
+        the images: of two or three, one would decide. Nothing goes that is as large as what is marked in `train`."""
         least: dict[str, float] = {}
         for key, tried in {"min_component_mm3": SPECKS, "min_component_score": SURE}.items():
             least[key] = getattr(self.config.prediction, key)
@@ -83,10 +89,11 @@ class Judge:
                 continue
             least[key] = 0.0
             if self.affords(2):
-                cuts = [{**KEPT, **least, key: value} for value in tried]
-                dice = [of_all_cases(found) or 0.0 for found in self.scores(model, cuts)]
-                # Pieces stay where leaving them out gains less than GAIN.
-                least[key] = 0.0 if max(dice) < dice[0] + GAIN else tried[dice.index(max(dice))]
+                most = largest_speck(train, self.config) if key == "min_component_mm3" else 1.0
+                cuts = [{**KEPT, **least, key: value} for value in tried if value <= most]
+                dice = [[of_all_cases([one]) or 0.0 for one in found] for found in self.scores(model, cuts)]
+                gains = [gained(one, dice[0]) for one in dice]
+                least[key] = tried[gains.index(max(gains))] if max(gains) >= GAIN else 0.0
         chosen = self.config.prediction.model_copy(update=least)
         return self.config.model_copy(update={"prediction": chosen})
 
@@ -103,6 +110,29 @@ class Judge:
             mine.append([score_case(one, truth, len(self.data.label_names)) for one in kept])
         cases = ranks.gathered(mine)
         return [[one[number] for one in cases] for number in range(len(cuts))]
+
+
+def gained(after: Sequence[float], before: Sequence[float]) -> float:
+    """Mean difference over images; 0 where it is no more than its standard error, or not known for want of a second."""
+    differences = np.subtract(after, before)
+    if len(differences) < 2:
+        return 0.0
+    mean, error = differences.mean(), differences.std(ddof=1) / math.sqrt(len(differences))
+    return float(mean) if mean > error else 0.0
+
+
+def largest_speck(data: Patches, config: Any) -> float:
+    """mm3: in evenly drawn masks all smaller connected pieces of a structure hold no more than MARKED of its volume. Of
+    all structures the least."""
+    sizes: dict[int, list[np.ndarray]] = {}
+    for row in data.rows[:: -(-len(data.rows) // MASKS)]:
+        labels = data.cases.load(row)[1]
+        for number in np.flatnonzero(np.bincount(labels.ravel())[1:]) + 1:
+            pieces = label(labels == number, np.ones((3, 3, 3)))[0]
+            sizes.setdefault(int(number), []).append(np.bincount(pieces.ravel())[1:])
+    ordered = [np.sort(np.concatenate(found)) for found in sizes.values()]
+    least = [found[np.searchsorted(found.cumsum(), MARKED * found.sum())] for found in ordered]
+    return float(min(least, default=math.inf)) * math.prod(config.preprocess.spacing)
 
 
 def on_own_grids(model: torch.nn.Module, data: Patches, config: Any, device: str, until: float) -> list[CaseScore]:

@@ -104,7 +104,7 @@ def train(config: Config) -> int:
         if epochs is None:
             ranks.say("stopped as asked; the same command goes on from the checkpoint")
             return 128 + signal.SIGTERM
-        config = judge.settled(model)
+        config = judge.settled(model, data)
         scores = on_own_grids(model, sets["val"], config, device.type, until)
     if ranks.first():
         spent, best = time.monotonic() - begin + attempt.seconds, judge.best.said

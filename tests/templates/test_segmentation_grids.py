@@ -13,7 +13,9 @@ from tests.templates.segbench import ORIENTATIONS, bright_blocks, modules, overl
 
 @pytest.fixture(scope="module")
 def template():
-    with modules("segmentation", "config", "data", "model", "patches", "cases", "predict", "survey") as found:
+    with modules(
+        "segmentation", "config", "data", "model", "patches", "cases", "predict", "survey", "evaluate"
+    ) as found:
         yield found
 
 
@@ -298,3 +300,35 @@ def test_a_patch_whose_axes_cannot_be_halved_becomes_the_nearest_one(template, c
         config = template.config.Config(preprocess=how | {"patch_size": asked})
         found = template.survey.resolve(config).preprocess.patch_size
         assert found == given and ("becomes [48, 64, 32]" in capsys.readouterr().out) == (asked != given)
+
+
+def test_specks_are_left_out_by_more_than_one_image_and_never_as_large_as_what_is_marked(template):
+    """Three validation images chose 3000 mm3 once, and every lesion of the test went."""
+    gained = template.evaluate.gained
+    assert gained([0.9, 0.5, 0.5], [0.2, 0.5, 0.55]) == 0.0  # one image decides
+    assert gained([0.9], [0.1]) == 0.0
+    assert gained([0.6, 0.7, 0.8], [0.5, 0.5, 0.7]) == pytest.approx(0.4 / 3)
+
+    def mask(*edges: int) -> np.ndarray:
+        labels = np.zeros((12, 40, 40), np.uint8)
+        for number, edge in enumerate(edges):
+            labels[1 : 1 + edge, 1 : 1 + edge, 1 + 13 * number : 1 + 13 * number + edge] = 1
+        return labels
+
+    class Marked:
+        def __init__(self, *labels):
+            self.rows, self.cases = list(range(len(labels))), self
+            self.labels = labels
+
+        def load(self, row):
+            return None, self.labels[row]
+
+    how = template.config.Preprocess(spacing=(2.0, 1.0, 1.0))
+    config = template.config.Config(preprocess=how)
+    # Specks of one voxel hold less than 1 %: they may go, and lesions of 27 voxels (54 mm3) stay.
+    specks = Marked(mask(9, 1), mask(3, 9))
+    assert template.evaluate.largest_speck(specks, config) == 54
+    other = mask(9)
+    other[11, 30:32, 30] = 2  # a structure that is small everywhere
+    assert template.evaluate.largest_speck(Marked(mask(9), other), config) == 4
+    assert template.evaluate.largest_speck(Marked(mask()), config) == np.inf
