@@ -20,7 +20,7 @@ from services.scorer.lock.copies import find_copies
 from services.scorer.lock.left_out import BOUND, left_out
 from services.scorer.lock.seal import CannotLock, Lock, manifest_sha256, seal
 from services.scorer.names import KAPPA, METRICS, canonical
-from services.scorer.residual import residual
+from services.scorer.residual import Residual, residual
 from services.scorer.scoring import Score, score
 from services.scorer.shortcuts import judge
 from shared import telemetry
@@ -115,6 +115,9 @@ class Scorer:
                 event, prepared, "data_engineer", f"the dataset cannot be locked: {error}", error.evidence
             )
             return
+        # Said now, when a person who is asked for the split can vouch for the rules, and no training is spent.
+        carried = (await self._carried(state, event, table, made.sealed)).gate()
+        leakage = made.leakage.model_copy(update={"notes": (*made.leakage.notes, f"{carried.evidence}.")})
         locked = DatasetLocked.make(
             run_id=event.run_id,
             sender="scorer",
@@ -123,7 +126,7 @@ class Scorer:
             sealed=await self._put("sealed", made.sealed.model_dump_json()),
             manifest_sha256=manifest_sha256(made.sealed.rows),
             view=await self._put("data", made.view.model_dump_json()),
-            leakage=made.leakage,
+            leakage=leakage,
             locks=state.locks + 1,
             counts=made.counts,
             patients=made.patients,
@@ -201,12 +204,7 @@ class Scorer:
         package = package_of_this_lock(events, trained)
         apart = isolated(events, trained.package, job_id("predict", trained))
         left = left_out(table, sealed.rows, self.left_out_bound)
-        asked = state.requested.requirement if state.requested else ""
-        words = f"{asked} {planned.card.name} {planned.card.description}"
-        earlier = [one for one in taken_in_for_locks(events) if one.event_id != taken_in.event_id]
-        tables = [*[await asyncio.to_thread(self._table, one) for one in earlier], table]
-        addressed = sum(sealed.facts.split_from == "made" or row.split == "test" for row in sealed.rows)
-        carried = residual(tables, words, addressed).gate(approved(events))
+        carried = (await self._carried(state, taken_in, table, sealed)).gate(approved(events))
         before = counted(await self.bus.of_dataset(planned.card), await self.bus.tombstones())
         return await asyncio.to_thread(
             score,
@@ -222,6 +220,17 @@ class Scorer:
             rests_on=[before, f"{left.evidence}.", f"{carried.evidence}."],
             groups={row.sample_id: one.wrapping.groups for row, one in zip(sealed.rows, records, strict=True)},
         )
+
+    async def _carried(self, state: RunState, taken_in: JobFinished, table: CaseTable, sealed: SealedSplit) -> Residual:
+        """What could have been said of test cases by this table, which that job made, and those of earlier locks."""
+        asked = state.requested.requirement if state.requested else ""
+        card = state.planned.card if state.planned else None
+        words = f"{asked} {card.name} {card.description}" if card else asked
+        events = [one for _, one in await self.bus.events(state.run_id)]
+        earlier = [one for one in taken_in_for_locks(events) if one.event_id != taken_in.event_id]
+        tables = [*[await asyncio.to_thread(self._table, one) for one in earlier], table]
+        addressed = sum(sealed.facts.split_from == "made" or row.split == "test" for row in sealed.rows)
+        return await asyncio.to_thread(residual, tables, words, addressed)
 
     async def dead(self, event: Event, error: BaseException) -> None:
         """What could not be handled after all deliveries ends the run instead of leaving it hanging."""

@@ -37,7 +37,8 @@ def _text(fact: Event | None) -> str:
             return (
                 f"May a model be trained on this split? Patients: {sides}. Leakage checks: {leaks or 'none'}. A yes "
                 f"also vouches for the rules that found its cases: `m3builder rules {fact.run_id} FILE` brings them. "
-                "They say how cases are found; a list of cases with their classes could tell the answers of the test"
+                "They say how cases are found; a list of cases with their classes could tell the answers of the test. "
+                f"{' '.join(fact.leakage.notes)}"
             )
         case RunScored(metric=metric):
             figures = f", {metric.name} {metric.value:.3f} ({metric.low:.3f} to {metric.high:.3f})" if metric else ""

@@ -244,6 +244,8 @@ async def test_rules_that_could_tell_the_answers_are_valid_and_not_useful(world:
     [failed] = [gate for gate in result.gates if not gate.passed]
     assert failed.name == "rules_say_little" and "could have told the answers" in failed.evidence
     assert f"{failed.evidence}." in result.rests_on
+    locked = (await world.bus.state(world.run_id)).locked
+    assert locked and f"{failed.evidence}." == locked.leakage.notes[-1]  # before any training, too
 
 
 @pytest.mark.parametrize(("which", "value"), [("every", YES), ("every", NO), ("last", YES)])
@@ -256,6 +258,7 @@ async def test_who_approves_each_split_vouches_for_the_rules(world: World, which
         if which == "every" or salt == "second":
             asked = approval(await world.bus.state(world.run_id), "split")
             said = {"run_id": world.run_id, "sender": "gateway", "cause": asked, "key": asked.question.key}
+            assert "they could have told the answers of test cases" in asked.question.text
             await world.bus.append(asked)
             await world.bus.append(QuestionAnswered.make(**said, value=value, by="anna"))
     await world.train()
