@@ -84,10 +84,6 @@ class Result(Contract):
         return self.level in ("ran", "valid", "useful")
 
     @property
-    def valid(self) -> bool:
-        return self.level in ("valid", "useful")
-
-    @property
     def useful(self) -> bool:
         return self.level == "useful"
 

@@ -43,10 +43,6 @@ class Cases:
     def __len__(self) -> int:
         return len(self.truth)
 
-    @property
-    def patient_count(self) -> int:
-        return int(self.patients.max()) + 1 if len(self) else 0
-
 
 def value(metric: str, cases: Cases) -> float | None:
     """The metric on the cases as they are; None when it is undefined for them."""
