@@ -18,6 +18,8 @@ from typing import Any
 from m3bench import cards as bench_cards
 from services.data_engineer.narrowing import narrowed
 from services.task_manager.choice import choose
+from services.task_manager.facets import read_facets
+from shared.contracts.base import SEGMENTATIONS
 from shared.contracts.cards import dataset_id, parse_card
 from shared.contracts.runs import DataCard
 
@@ -31,8 +33,8 @@ class RequestSet:
     requests: Sequence[tuple[str, str | list[str] | None]]
     """A list of cards, or None, where a person has to say."""
     cards: tuple[DataCard, ...]
-    limits: Sequence[tuple[str, Sequence[str], Sequence[str]]] = ()
-    """Request, classes or structures of its dataset, and those of them that it limits itself to."""
+    limits: Sequence[tuple[str, bool, Sequence[str], Sequence[str]]] = ()
+    """Request, whether it wants masks, classes or structures of its dataset, and those that it limits itself to."""
 
     def judged(self) -> Iterator[tuple[str, str, str]]:
         """Request, how it went, and the card taken or the reason why none was."""
@@ -47,7 +49,7 @@ class RequestSet:
 
     def misread(self) -> list[str]:
         """Requests whose limits are read otherwise than they are meant."""
-        return [text for text, names, meant in self.limits if set(narrowed(text, names)) != set(meant)]
+        return [text for text, masks, names, meant in self.limits if set(narrowed(text, names, masks)) != set(meant)]
 
     def outcomes(self) -> Counter[str]:
         return Counter(how for _, how, _ in self.judged())
@@ -56,7 +58,7 @@ class RequestSet:
 def sets() -> dict[str, RequestSet]:
     """`held-first` are the 1st, 3rd, 5th ... of the held-out requests; `held-second`, for a last figure, the others.
 
-    `held-third` are requests and cards of another hand.
+    `held-third` are requests and cards of another hand, `fourth` and `fifth` requests of two more for the 73 cards.
     """
     asked = json.loads(files("m3bench").joinpath("requests.json").read_text(encoding="utf-8"))
     bench = [(one["text"], task["card"]) for task in asked["tasks"].values() for one in task["requests"]]
@@ -69,6 +71,7 @@ def sets() -> dict[str, RequestSet]:
         "held-first": _read("requests_held.json", slice(0, None, 2)),
         "held-second": _read("requests_held.json", slice(1, None, 2)),
         "held-third": _read("requests_held_third.json", slice(None)),
+        **{f"{name}, 73 cards": _of_bench(f"requests_{name}.json", many) for name in ("fourth",)},
     }
 
 
@@ -81,7 +84,25 @@ def _read(name: str, part: slice) -> RequestSet:
     return RequestSet(
         [(one["text"], one["card"]) for one in requests],
         cards,
-        [(text, held, one.get("only", held)) for text, held, one in known],
+        [
+            (text, frozenset() < read_facets(text).tasks <= SEGMENTATIONS, held, one.get("only", held))
+            for text, held, one in known
+        ],
+    )
+
+
+def _of_bench(name: str, cards: tuple[DataCard, ...]) -> RequestSet:
+    """Requests that name cards by the stems of their files; limits stand apart, each with names of its own."""
+    found: dict[str, Any] = json.loads((FAMILIES / name).read_text(encoding="utf-8"))
+    paths = [*bench_cards.paths(), *bench_cards.distractors()]
+    names = {path.stem: card.dataset_id for path, card in zip(paths, cards, strict=True)}
+    return RequestSet(
+        [(one["text"], names.get(str(one["card"]), one["card"])) for one in found["requests"]],
+        cards,
+        [
+            (one["text"], one["task"] == "segmentation", one["names"], one["meant"] or one["names"])
+            for one in found["limits"]
+        ],
     )
 
 

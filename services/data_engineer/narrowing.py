@@ -2,13 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from shared.agent.brief import Brief
 from shared.contracts.cases import Coverage
 from shared.contracts.questions import Option, Question
 from shared.dataset.tables.words import says_nothing, words
-from shared.vocabulary.reading import found, plain, read, special
+from shared.vocabulary.reading import BREAK, Reading, found, plain, read, special
 
 _SUBJECT = ("finding", "anatomy")
 _OTHERS = ("modality", "who", "language")
@@ -16,6 +16,16 @@ KEY, ALL = "only", "all"
 """Key of the question which classes or structures are meant, and the answer that sets no limit."""
 MOST = 60
 """Names that are offered as options."""
+_ENUMERATED = 3
+"""Words of a part of a sentence that is a name in an enumeration."""
+_SHORT = 4
+"""Letters of a name that may be the beginning of a word."""
+_SIDES = (
+    frozenset(("left", "l", "lt", "link", "linke", "linken", "linker", "gauche", "izquierdo", "izquierda", "sinistra")),
+    frozenset(
+        ("right", "r", "rt", "recht", "rechte", "rechten", "rechter", "droit", "droite", "derecho", "derecha", "destra")
+    ),
+)
 
 
 def limited(brief: Brief, coverage: Coverage) -> tuple[str, ...] | Question:
@@ -24,8 +34,10 @@ def limited(brief: Brief, coverage: Coverage) -> tuple[str, ...] | Question:
     answers = [answer for key, answer in brief.answers.items() if key.startswith(KEY)]
     if len(names) < 2 or (answers and answers[-1].strip().lower() == ALL):
         return names
-    wanted = called(answers[-1], names) if answers else narrowed(brief.requested.requirement, names)
     classes = coverage.task == "diagnosis"
+    lesions = coverage.task == "anomaly_detection"
+    said = brief.requested.requirement
+    wanted = called(answers[-1], names) if answers else narrowed(said, names, masks=not classes, lesions=lesions)
     several = sum(coverage.counts.values()) > coverage.cases
     if len(wanted) > (classes and not several):
         return wanted
@@ -47,20 +59,68 @@ def _cases(many: int | None) -> str:
     return "" if many is None else f"{many:,} case{'' if many == 1 else 's'}"
 
 
-def narrowed(requirement: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Names that are wanted: all where the request sets no limit, none where it sets one that no name answers to."""
+def narrowed(requirement: str, names: Sequence[str], masks: bool = False, lesions: bool = False) -> tuple[str, ...]:
+    """Names that are wanted: all where the request sets no limit, none where it sets one that no name answers to.
+
+    Structures of `masks` that a request names are all that it wants, unless it speaks of all or of others, or wants
+    `lesions` and names where they lie. Of classes that alone is no limit: whoever wants to find one needs the others.
+    """
     seen = read(_listed(requirement))
+    limits = _limits(seen, names)
     kept = tuple(names)
-    limits = [part for part in seen.limited if _of_names(part, names)]
     if limits or any(concept == "others" for part in seen.left_out for *_, concept in found("limit", part)):
         kept = called(" ".join(limits), names) or called(seen.text, names)
-    dropped = set(called(" ".join(seen.left_out), names)) - set(called(seen.text, names))
+    elif masks and not found("collective", seen.text):
+        kept = _wanted(seen.text, names, lesions) or kept
+    gone, text = called(" ".join(seen.left_out), names), called(seen.text, names)
+    named = [called(one, names, concepts=False) for one in (" ".join(seen.left_out), seen.text)]
+    dropped = (set(gone) - set(text)) | (set(named[0]) - set(named[1]))
     return tuple(name for name in kept if name not in dropped)
 
 
-def called(text: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Names that `text` says in full; by what is left of it, those whose concept it says (`Leber`), then a part."""
-    many = Counter(words(plain(_listed(text))))
+def _wanted(text: str, names: Sequence[str], lesions: bool) -> tuple[str, ...]:
+    """Structures that are named; none where that does not settle it."""
+    spelt = called(text, names, concepts=False)
+    about = _concepts(text) - set[str]().union(*map(_concepts, spelt))
+    # `Niere` and `mass` are a kidney and a tumour; `heart` is more than the myocardium.
+    told = {name: _concepts(name) for name in names}
+    meant = {name for name, own in told.items() if own and own <= about and _words(name) & {_leaf(one) for one in own}}
+    chosen = _of_side(text, [name for name in names if name in {*spelt, *meant}])
+    return chosen if not lesions or any(read(name).concepts("finding") for name in chosen) else ()
+
+
+def _leaf(concept: str) -> str:
+    return words(concept.split("/")[-1])[-1]
+
+
+def _of_side(text: str, found: Sequence[str]) -> tuple[str, ...]:
+    """Where a text speaks of one side alone, no name of the other."""
+    sides = [side for side in _SIDES if not side.isdisjoint(words(plain(text)))]
+    if len(sides) != 1:
+        return tuple(found)
+    other = next(side for side in _SIDES if side not in sides)
+    return tuple(name for name in found if other.isdisjoint(words(plain(name))))
+
+
+def _limits(seen: Reading, names: Sequence[str]) -> list[str]:
+    """The parts that say what alone is wanted, each with those names before it that are parts by themselves: `liver,
+    spleen and kidneys only`."""
+    parts = [part.strip() for part in seen.text.split(BREAK)]
+    taken: dict[int, str] = {}
+    for number, part in enumerate(parts):
+        if part in seen.limited and _of_names(part, names):
+            taken[number] = part
+            while number and len(words(parts[number - 1])) <= _ENUMERATED and called(parts[number - 1], names):
+                number -= 1
+                taken[number] = parts[number]
+    return [taken[number] for number in sorted(taken)]
+
+
+def called(text: str, names: Sequence[str], concepts: bool = True) -> tuple[str, ...]:
+    """Names that `text` says in full; by what is left of it, those whose concept it says (`Leber`), then a part or what
+    it is short for (`MYO`, `IVC`). Where it speaks of one side alone, no name of the other."""
+    asked = plain(_listed(text))
+    many = Counter(map(_bent, words(asked)))
     full = [name for name in names if _words(name) <= many.keys()]
     # `liver tumours` says `liver` no second time.
     chosen = [
@@ -70,10 +130,29 @@ def called(text: str, names: Sequence[str]) -> tuple[str, ...]:
     ]
     said = many.keys() - set[str]().union(*map(_words, chosen))
     about = _concepts(text) - set[str]().union(*map(_concepts, chosen))
-    meant = [name for name in names if name not in full and _named(name, about)]
+    meant = [name for name in names if name not in full and _named(name, about)] if concepts else []
     said -= set[str]().union(*map(_words, meant))
     part = [name for name in names if any(len(word) > 2 and word.isalpha() for word in _words(name) & said)]
-    return tuple(name for name in names if name in {*chosen, *meant, *part})
+    short = [name for name in names if _shortened(name, said, asked)]
+    return _of_side(text, [name for name in names if name in {*chosen, *meant, *part, *short}])
+
+
+def _shortened(name: str, said: Collection[str], asked: str) -> bool:
+    """Whether a name is the beginning of a word that is said, or the initials of a name are."""
+    own = words(plain(name))
+    begins = len(own) == 1 and 3 <= len(own[0]) <= _SHORT and any(word.startswith(own[0]) for word in said)
+    return begins or (len(own) > 1 and "".join(word[0] for word in own).upper() in asked.split())
+
+
+def _bent(word: str) -> str:
+    """Without the ending of a Latin plural: `hippocampi`, `hippocampus`."""
+    return (
+        word[:-2]
+        if len(word) > 6 and word.endswith("us")
+        else word[:-1]
+        if len(word) > 6 and word.endswith("i")
+        else word
+    )
 
 
 def _listed(text: str) -> str:
@@ -83,7 +162,7 @@ def _listed(text: str) -> str:
         first, last = int(found[2]), int(found[3])
         return " ".join(f"{found[1]}{n}" for n in range(first, last + 1)) if first < last < first + MOST else found[0]
 
-    return re.sub(r"\b([A-Za-z]*)(\d+) ?(?:[-–]|to|bis) ?\1(\d+)\b", each, text)
+    return re.sub(r"\b([A-Za-z]*)(\d+) ?(?:[-–]|to|through|thru|bis|hasta) ?\1(\d+)\b", each, text)
 
 
 def _named(name: str, about: set[str]) -> bool:
@@ -93,7 +172,7 @@ def _named(name: str, about: set[str]) -> bool:
 
 
 def _words(name: str) -> set[str]:
-    return {"normal"} if says_nothing(name) else set(words(plain(name)))
+    return {"normal"} if says_nothing(name) else set(map(_bent, words(plain(name))))
 
 
 def _concepts(text: str) -> set[str]:

@@ -26,6 +26,8 @@ from shared.vocabulary.reading import found, plain
 
 MARGIN = 0.08
 """How much better than the second a card has to fit (`fit`) to be taken without a question."""
+UNSAID = 0.35
+"""The same where the request does not say what the model is to do: a card that is clearly nearest says it, too."""
 SHARE = 0.2
 """Least share of a dataset's images that hold targets of a task for the dataset to serve it."""
 
@@ -73,7 +75,10 @@ def choose(
     doubt = f"Nothing is to be trained here: {beyond(wanted)}." if wanted.beyond and not given else ""
     alike = [one for one in ranked if best and one[0] - best[0] < MARGIN]
     if best and best[1] not in named:
-        alike += [] if wanted.tasks else [one for one in ranked if one not in alike and about(wanted, offered[one[1]])]
+        near = [
+            one for one in ranked if one not in alike and one[0] - best[0] < UNSAID and about(wanted, offered[one[1]])
+        ]
+        alike += [] if wanted.tasks else near
         doubt = silent(wanted, offered[best[1]], best[2])
     if len(alike) > 1:
         doubt = f"{' and '.join(card.name for _, _, card in alike[:3])} fit about equally."

@@ -116,7 +116,7 @@ def _offered(verbs: Mapping[str, int], said: Mapping[str, frozenset[str]]) -> fr
 def _dimensions(low: str, modalities: frozenset[str]) -> frozenset[int]:
     """A stated dimension outweighs one that other words imply."""
     stated = {int(number) for number in re.findall(r"\b([23]) ?d\b", low)}
-    if not stated and re.search(r"\bvolum|three dimension", low):
+    if not stated and re.search(r"\bvolum|three dimension|\bstack", low):
         stated.add(3)
     if not stated and (re.search(r"\bslices?\b|two dimension|\bjpg\b", low) or modalities & FLAT):
         stated.add(2)

@@ -44,7 +44,8 @@ def read(text: str) -> Reading:
         said[kind] = {}
         for start, end, concept in spans:
             said[kind].setdefault(concept, start)
-            rest = rest[:start] + " " * (end - start) + rest[end:]
+            if kind != "collective":  # `organs` says something of the images, too
+                rest = rest[:start] + " " * (end - start) + rest[end:]
     return Reading(
         said=said,
         text=joined,
@@ -89,7 +90,10 @@ def _parts(text: str) -> tuple[list[str], list[str], list[str]]:
     wanted: list[str] = []
     left_out: list[str] = []
     denied: list[str] = []
-    for piece in re.split(r"[,;:.!?()\[\]\n]|\s[-–—>]+\s|->|\s(?:but(?! not)|aber|sondern|mais|pero|sino)\s", text):
+    for piece in re.split(
+        r"[,;:.!?()\[\]\n]|\s[-–—>]+\s|->|(?<!\beverything)(?<!\ball)\s(?:but(?! not)|aber|sondern|mais|pero|sino)\s",
+        text,
+    ):
         for part in _before_exclusions(plain(piece)):
             limits = {concept for start, _, concept in found("limit", part) if concept == "ignored" or not start}
             if limits & {"ignored", "without"}:

@@ -51,6 +51,46 @@ def test_what_a_request_limits_itself_to(request_text: str, names: tuple[str, ..
     assert set(narrowed(request_text, names)) == wanted
 
 
+CARDIAC = ("aorta", "left ventricle", "myocardium", "right ventricle")
+NECK = ("Brainstem", "Mandible", "Parotid_L", "Parotid_R", "SpinalCord")
+
+
+@pytest.mark.parametrize(
+    ("request_text", "names", "wanted"),
+    [
+        ("segment liver and spleen", ORGANS, {"liver", "spleen"}),
+        ("outline both kidneys on CT for the transplant team", ORGANS, {"left kidney", "right kidney"}),
+        ("die linke Niere einzeichnen", ORGANS, {"left kidney"}),
+        ("spleen, liver, kidneys and the other organs", ORGANS, set(ORGANS)),
+        ("contours of abdominal organs such as the liver", ORGANS, set(ORGANS)),
+        ("everything but the spleen", ORGANS, set(ORGANS) - {"spleen"}),
+        ("liver, spleen and right kidney only please", ORGANS, {"liver", "spleen", "right kidney"}),
+        ("segment the pancreas", ORGANS, set(ORGANS)),
+        ("draw the heart in cine MRI", CARDIAC, set(CARDIAC)),
+        ("only the LV cavity and the myocardium", ("MYO", "LV", "RV"), {"MYO", "LV"}),
+        ("parotids and spinal cord in head and neck patients", NECK, {"Parotid_L", "Parotid_R", "SpinalCord"}),
+        ("both hippocampi", ("L-Hippocampus", "L-Thalamus", "R-Hippocampus"), {"L-Hippocampus", "R-Hippocampus"}),
+        ("aorta and IVC", ("aorta", "inferior_vena_cava", "liver"), {"aorta", "inferior_vena_cava"}),
+        ("lumbar spine, L1 through L3", ("L1", "L2", "L3", "L4", "T12"), {"L1", "L2", "L3"}),
+    ],
+)  # fmt: skip
+def test_structures_that_are_named_are_those_that_are_wanted(
+    request_text: str, names: tuple[str, ...], wanted: set[str]
+) -> None:
+    assert set(narrowed(request_text, names, masks=True)) == wanted
+
+
+def test_where_lesions_are_wanted_an_organ_says_where_they_lie() -> None:
+    names = ("pancreas", "tumour")
+    assert narrowed("anomaly detection in CT of the pancreas", names, masks=True, lesions=True) == names
+    assert narrowed("draw the tumours in CT", names, masks=True, lesions=True) == ("tumour",)
+
+
+def test_what_is_left_out_by_name_is_left_out_though_its_kind_is_wanted() -> None:
+    names = ("AD", "CN", "MCI")
+    assert narrowed("tell Alzheimer's disease from normal ageing, leave out the MCI group", names) == ("AD", "CN")
+
+
 def test_an_answer_calls_names_as_people_write_them() -> None:
     assert called("Spleen, both kidneys", ORGANS) == ("left kidney", "right kidney", "spleen")
     assert called("none of them", ORGANS) == ()
