@@ -145,14 +145,9 @@ def _shortened(name: str, said: Collection[str], asked: str) -> bool:
 
 
 def _bent(word: str) -> str:
-    """Without the ending of a Latin plural: `hippocampi`, `hippocampus`."""
-    return (
-        word[:-2]
-        if len(word) > 6 and word.endswith("us")
-        else word[:-1]
-        if len(word) > 6 and word.endswith("i")
-        else word
-    )
+    """Without the ending of a Latin plural: `hippocampi` and `hippocampus`, `amygdalae` and `amygdala` are alike."""
+    ending = next((one for one in ("us", "ae", "i") if len(word) > 6 and word.endswith(one)), "")
+    return word.removesuffix(ending) + "a" * (ending == "ae")
 
 
 def _listed(text: str) -> str:

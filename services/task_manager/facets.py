@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from shared.contracts.base import SEGMENTATIONS, TaskKind
-from shared.vocabulary.reading import read, special
+from shared.vocabulary.reading import Reading, found, read, special
 
 TASKS: dict[TaskKind, str] = {
     "diagnosis": "tell classes of images apart, such as diseases or grades",
@@ -49,7 +49,7 @@ def read_facets(text: str, offers: bool = False) -> Facets:
     said = {kind: seen.concepts(kind) for kind in KINDS}
     verbs = seen.said["task"]
     return Facets(
-        tasks=_offered(verbs, said) if offers else _needed(_wanted(verbs, said), seen.denied),
+        tasks=_offered(verbs, said) if offers else _needed(_wanted(verbs, said) | _besides(seen), seen.denied),
         dimensions=_dimensions(seen.text.lower(), said["modality"]),
         said=said,
         beyond=" or ".join(sorted(seen.concepts("beyond"))),
@@ -72,6 +72,23 @@ def _wanted(verbs: Mapping[str, int], said: Mapping[str, frozenset[str]]) -> fro
     if "text" in verbs:
         return frozenset({"report_generation"})
     return frozenset({"diagnosis", "anomaly_detection"}) if "find" in verbs else frozenset()
+
+
+_PURPOSE = re.compile(
+    r"\bfor (?:our [^|]*|(?:(?:the|an?|this|my) )?(?:\w+ ){1,3}?"
+    r"(?:screen|measur|plann|stud[yi]|surg|program|trial|research)\w*)",
+    re.IGNORECASE,
+)
+"""What masks are for, not what they show: `for stenosis measurements`, `for our osteoporosis screening`."""
+
+
+def _besides(seen: Reading) -> frozenset[TaskKind]:
+    """Organs, too, where they are outlined and findings stand in the purpose alone."""
+    verbs, findings = seen.said["task"], found("finding", seen.text)
+    if not {*verbs} & {"mark"} or {*verbs} & {*TASKS, "lesion"} or not findings or not seen.said["anatomy"]:
+        return frozenset()
+    meant = found("finding", _PURPOSE.sub(lambda part: " " * len(part[0]), seen.text))
+    return frozenset() if meant else frozenset({"organ_segmentation"})
 
 
 _DENIED: Mapping[str, frozenset[TaskKind]] = {
@@ -118,7 +135,7 @@ def _dimensions(low: str, modalities: frozenset[str]) -> frozenset[int]:
     stated = {int(number) for number in re.findall(r"\b([23]) ?d\b", low)}
     if not stated and re.search(r"\bvolum|three dimension|\bstack", low):
         stated.add(3)
-    if not stated and (re.search(r"\bslices?\b|two dimension|\bjpg\b", low) or modalities & FLAT):
+    if not stated and (re.search(r"(?<!thin )\bslices?\b|two dimension|\bjpg\b", low) or modalities & FLAT):
         stated.add(2)
     return frozenset(stated)
 

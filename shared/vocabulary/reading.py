@@ -90,8 +90,9 @@ def _parts(text: str) -> tuple[list[str], list[str], list[str]]:
     wanted: list[str] = []
     left_out: list[str] = []
     denied: list[str] = []
+    text = _EVERYTHING_BUT.sub(r"\1 except ", text)
     for piece in re.split(
-        r"[,;:.!?()\[\]\n]|\s[-–—>]+\s|->|(?<!\beverything)(?<!\ball)\s(?:but(?! not)|aber|sondern|mais|pero|sino)\s",
+        r"[,;:.!?()\[\]\n]|\s[-–—>]+\s|->|\s(?:but(?! not)|aber|sondern|mais|pero|sino)\s",
         text,
     ):
         for part in _before_exclusions(plain(piece)):
@@ -103,6 +104,7 @@ def _parts(text: str) -> tuple[list[str], list[str], list[str]]:
     return wanted, left_out, denied
 
 
+_EVERYTHING_BUT = re.compile(r"\b((?:everything|anything|all)(?: [\w-]+){0,6}) but (?!not\b)", re.IGNORECASE)
 _BOTH = re.compile(r"(?i:(?<![a-z0-9])(?:(?:with|mit|avec|con) \w+|yes|ja|oui|si|or|oder|ou)) $")
 """Before a negation that is one of two sides: `with and without`, `yes or no`."""
 

@@ -53,6 +53,25 @@ def test_the_card_that_says_what_is_asked_is_taken(requirement: str, chosen: str
     assert all(item.reason for item in refused)
 
 
+SPINES = (
+    card("bones", "bones is a 3D spine CT organ segmentation dataset of vertebrae."),
+    card("breaks", "breaks is a 3D spine CT anomaly detection dataset with masks of fractures."),
+)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "chosen"),
+    [
+        ("outline every vertebra in spine CT for our osteoporosis study", "bones"),
+        ("outline fractures of vertebrae in spine CT for our osteoporosis study", "breaks"),
+        ("which vertebra is broken in spine CT?", "breaks"),
+    ],
+)
+def test_what_masks_are_for_is_not_what_they_show(requirement: str, chosen: str) -> None:
+    found, _, why = choose(requirement, SPINES, {})
+    assert found and found.dataset_id == chosen, why
+
+
 OUTLINED = card("outlined", "Ultrasound stills of the spleen with label maps of every cyst.")
 LABELLED = card("labelled", "Ultrasound stills of the spleen: cyst present or absent, taken from the signed report.")
 LISTED = card("listed", "Ultrasound stills of the spleen. Haematoma, abscess, cyst.")

@@ -60,6 +60,7 @@ def test_what_is_not_wanted_does_not_count() -> None:
         ("There is no segmentation of the spleen yet", "There is no segmentation of the spleen yet", set()),
         ("sort hips with no fracture from others", "sort hips with no fracture from others", set()),
         ("stones yes/no classification", "stones yes no classification", set()),
+        ("everything in the scan but the spleen", "everything in the scan", set()),
         ("with and without masks", "with and without masks", set()),
     ],
 )
