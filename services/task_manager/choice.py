@@ -114,13 +114,19 @@ def offer(card: DataCard) -> Facets:
     if profile is None:
         return said
     seen, supported = profile.dimensions, tasks_in(profile)
+    # What folders or a column call the classes, such as `NCP`.
+    classes = read_facets(". ".join(value for one in profile.labels[:1] for value in one.values))
     modalities = frozenset(MODALITIES[one] for one in profile.modalities.keys() & MODALITIES)
     usual = frozenset(int(key) for key, many in seen.items() if 5 * many >= sum(seen.values()))
     return replace(
         said,
         tasks=(said.tasks & supported) or supported or said.tasks,
         dimensions=usual or said.dimensions,
-        said={**said.said, "modality": modalities or said.of("modality")},
+        said={
+            **said.said,
+            **{kind: said.of(kind) | classes.of(kind) for kind in SUBJECT},
+            "modality": modalities or said.of("modality"),
+        },
     )
 
 

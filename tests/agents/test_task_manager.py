@@ -173,6 +173,16 @@ def seen(**fields: object) -> Profile:
     return Profile(digest="d", files=9, size=9, images=9, **fields)
 
 
+def test_names_of_classes_say_what_a_card_does_not() -> None:
+    classes = Candidate(
+        source=Source(field="part1"), where="folder 1", distinct=3, share=1.0, values={"CP": 3, "NCP": 3, "Normal": 3}
+    )
+    one = card("one", "one is a 3D CT disease diagnosis dataset; folders are named after the classes.")
+    told = one.model_copy(update={"profile": seen(dimensions={"3": 9}, tasks={"diagnosis": 1.0}, labels=(classes,))})
+    request = "build a model for covid-19 / pneumonia classification from 3D chest CT"
+    assert choose(request, (one,), {})[0] is None and choose(request, (told,), {})[0] == told
+
+
 def test_what_files_hold_beats_what_cards_say() -> None:
     """A card of pictures whose files are volumes, one of masks whose files have none, and a header's modality."""
     wrong = card("one", "one is a 2D MRI disease diagnosis dataset of the brain.").model_copy(
