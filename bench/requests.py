@@ -71,7 +71,7 @@ def sets() -> dict[str, RequestSet]:
         "held-first": _read("requests_held.json", slice(0, None, 2)),
         "held-second": _read("requests_held.json", slice(1, None, 2)),
         "held-third": _read("requests_held_third.json", slice(None)),
-        **{f"{name}, 73 cards": _of_bench(f"requests_{name}.json", many) for name in ("fourth", "fifth")},
+        **{f"{name}, 73 cards": _of_bench(f"requests_{name}.json", many) for name in ("fourth", "fifth", "sixth")},
     }
 
 

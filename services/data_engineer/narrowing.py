@@ -108,7 +108,8 @@ def _limits(seen: Reading, names: Sequence[str]) -> list[str]:
     parts = [part.strip() for part in seen.text.split(BREAK)]
     taken: dict[int, str] = {}
     for number, part in enumerate(parts):
-        if part in seen.limited and _of_names(part, names):
+        alone = any(concept == "alone" for *_, concept in found("limit", part))
+        if alone or (part in seen.limited and _of_names(part, names)):
             taken[number] = part
             while number and len(words(parts[number - 1])) <= _ENUMERATED and called(parts[number - 1], names):
                 number -= 1
@@ -138,16 +139,20 @@ def called(text: str, names: Sequence[str], concepts: bool = True) -> tuple[str,
 
 
 def _shortened(name: str, said: Collection[str], asked: str) -> bool:
-    """Whether a name is the beginning of a word that is said, or the initials of a name are."""
+    """Whether a name is the beginning of a word that is said, or one of both is the initials of the other."""
     own = words(plain(name))
     begins = len(own) == 1 and 3 <= len(own[0]) <= _SHORT and any(word.startswith(own[0]) for word in said)
-    return begins or (len(own) > 1 and "".join(word[0] for word in own).upper() in asked.split())
+    full = re.search(" ".join(rf"\b{letter}[a-z]+" for letter in name), asked, re.IGNORECASE)
+    initials = name.isupper() and name.isalpha() and len(name) <= _SHORT and full
+    return begins or bool(initials) or (len(own) > 1 and "".join(word[0] for word in own).upper() in asked.split())
 
 
 def _bent(word: str) -> str:
-    """Without the ending of a Latin plural: `hippocampi` and `hippocampus`, `amygdalae` and `amygdala` are alike."""
-    ending = next((one for one in ("us", "ae", "i") if len(word) > 6 and word.endswith(one)), "")
-    return word.removesuffix(ending) + "a" * (ending == "ae")
+    """One form of a word: `artery` of `arteries`, `hippocamp` of `hippocampi` and `hippocampus`."""
+    for ending, instead in (("ie", "y"), ("us", ""), ("ae", "a"), ("i", "")):
+        if len(word) > 6 and word.endswith(ending):
+            return word.removesuffix(ending) + instead
+    return word
 
 
 def _listed(text: str) -> str:

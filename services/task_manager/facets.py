@@ -47,7 +47,7 @@ def read_facets(text: str, offers: bool = False) -> Facets:
     """Of a request, or of a card (`offers`), which may have targets for several tasks."""
     seen = read(text)
     said = {kind: seen.concepts(kind) for kind in KINDS}
-    verbs = seen.said["task"]
+    verbs = {verb: place for verb, place in seen.said["task"].items() if offers or verb not in seen.denied}
     return Facets(
         tasks=_offered(verbs, said) if offers else _needed(_wanted(verbs, said) | _besides(seen), seen.denied),
         dimensions=_dimensions(seen.text.lower(), said["modality"]),
@@ -71,7 +71,9 @@ def _wanted(verbs: Mapping[str, int], said: Mapping[str, frozenset[str]]) -> fro
         return frozenset({"diagnosis"})
     if "text" in verbs:
         return frozenset({"report_generation"})
-    return frozenset({"diagnosis", "anomaly_detection"}) if "find" in verbs else frozenset()
+    if "find" in verbs:
+        return frozenset({"diagnosis", "anomaly_detection"})
+    return frozenset({"report_generation"}) if "write" in verbs else frozenset()
 
 
 _PURPOSE = re.compile(
@@ -135,7 +137,7 @@ def _dimensions(low: str, modalities: frozenset[str]) -> frozenset[int]:
     stated = {int(number) for number in re.findall(r"\b([23]) ?d\b", low)}
     if not stated and re.search(r"\bvolum|three dimension|\bstack", low):
         stated.add(3)
-    if not stated and (re.search(r"(?<!thin )\bslices?\b|two dimension|\bjpg\b", low) or modalities & FLAT):
+    if not stated and (re.search(r"(?<!thin )(?<!\d )\bslices?\b|two dimension|\bjpg\b", low) or modalities & FLAT):
         stated.add(2)
     return frozenset(stated)
 
