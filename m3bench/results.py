@@ -84,6 +84,10 @@ class Result(Contract):
         return self.level in ("ran", "valid", "useful")
 
     @property
+    def valid(self) -> bool:
+        return self.level in ("valid", "useful")
+
+    @property
     def useful(self) -> bool:
         return self.level == "useful"
 
