@@ -200,7 +200,7 @@ def result_of(
         greys=measured.get("greys"),
         network=measured.get("network"),
         failed_gates=tuple(gate.name for gate in scored.gates if not gate.passed) if scored else (),
-        reason=state.finished.reason if state.finished and end != "succeeded" else "",
+        reason=_reason(state),
         parts=_parts(state, trace, right),
         usd=state.spent.usd,
         seconds=round(seconds, 1),
@@ -208,6 +208,13 @@ def result_of(
         machine=f"{os.cpu_count()} cores, {platform.machine()}",
         at=datetime.now(UTC),
     )
+
+
+def _reason(state: RunState) -> str:
+    """Why a run ended without a model, or what its model lacks to be useful."""
+    if state.scored and state.scored.level in ("ran", "valid"):
+        return "; ".join(state.scored.why)
+    return state.finished.reason if state.finished and state.finished.end != "succeeded" else ""
 
 
 def _parts(state: RunState, trace: Trace, right: bool) -> dict[str, Part]:

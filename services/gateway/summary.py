@@ -202,6 +202,8 @@ def _score(scored: RunScored, masks: bool) -> Iterable[tuple[str, str]]:
         "Level",
         f"{scored.level} (scored {_counted(scored.scorings, 'time')}, locked {_counted(scored.locks, 'time')})",
     )
+    if scored.level != "useful":
+        yield "", "; ".join(scored.why)
     yield "Rests on", " ".join(scored.rests_on)
 
 

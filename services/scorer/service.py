@@ -182,6 +182,7 @@ class Scorer:
             permutation_p=found.permutation_p,
             gates=found.gates,
             level=found.verdict.level,
+            why=found.verdict.why,
             locks=state.locks,
             scorings=state.scorings + 1,
             rests_on=found.rests_on,

@@ -43,6 +43,8 @@ class RunScored(Event):
     permutation_p: float | None = None
     gates: tuple[Gate, ...]
     level: Level
+    why: tuple[str, ...] = ()
+    """What the level follows from: of one below useful, what it lacks."""
     locks: int
     scorings: int
     """How often this run's test set has been scored, this time included."""
