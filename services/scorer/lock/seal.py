@@ -95,7 +95,7 @@ def seal(table: CaseTable, copies: Copies, seed: str, last: SealedSplit | None =
     }
     pairs = tuple((check, called[one], called[other]) for check, one, other in leakage.pairs)
     merged += _example(cases, copies, called)
-    notes = (*leakage.notes, *merged, *_largest(groups), left_out(table, rows, bound).evidence)
+    notes = (*leakage.notes, *merged, *_largest(groups), f"{left_out(table, rows, bound).evidence}.")
     return Lock(
         sealed=SealedSplit(
             rows=rows, stored=stored, keys=tuple(cases[place].key for place in order), facts=facts, seed=seed
