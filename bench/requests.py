@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from m3bench import cards as bench_cards
-from services.data_engineer.narrowing import narrowed
 from services.task_manager.choice import choose
 from services.task_manager.facets import read_facets
 from shared.contracts.base import SEGMENTATIONS
 from shared.contracts.cards import dataset_id, parse_card
 from shared.contracts.runs import DataCard
+from shared.dataset.narrowing import narrowed
 
 FAMILIES = Path(__file__).parents[1] / "tests" / "families"
 

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from shared.contracts.cases import CaseTable, Coverage, Proposal
 from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
 from shared.contracts.scoring import Gate
+from shared.dataset.narrowing import narrowed
 
 GATE = "rules_say_little"
 BOUND = 1.0
@@ -80,7 +81,7 @@ class Residual:
         return Gate(name=GATE, passed=self.a_case < BOUND or approved, evidence=evidence)
 
 
-def residual(tables: Sequence[CaseTable], words: str, cases: int) -> Residual:
+def residual(tables: Sequence[CaseTable], words: str, cases: int, asked: str = "") -> Residual:
     """An upper bound: the length in bits of a code in which everything that can differ may be written down.
 
     Who reads the code knows all that the Data Engineer cannot change: the files, request and card (`words`), and what
@@ -88,14 +89,15 @@ def residual(tables: Sequence[CaseTable], words: str, cases: int) -> Residual:
     one for each lock, since every further one may choose anew:
 
     - rules: in one bit, whether they are the first proposal. If not: which of the proposals they begin with, or none;
-      or to which of the names that these tell apart the search was limited, and which of its proposals then. Then what
-      differs, in the shorter of two ways. In their text: where in the proposal, how many of its tokens go, and what
-      stands there instead, written out. A text that is in a proposal, is a name that one tells apart, a value of a
-      field with few of them, or a word of request and card is a choice among these, and so is a name made of up to four
-      neighbouring words of these two. Whatever rules say of a case follows from them and the files, so it cannot be
-      more than that: cases that they leave out and names, too. Or in their cases (`Apart`): which are absent, have
-      another label, are of another patient, and what classes are called. Only the cases, and the few words and numbers
-      that are told beside them, go behind the lock, so rules that find the same say the same, however they are written.
+      or to which of the names that these tell apart the search was limited (a bit where that is what the request,
+      `asked`, says), and which of its proposals then. Then what differs, in the shorter of two ways. In their text:
+      where in the proposal, how many of its tokens go, and what stands there instead, written out. A text that is in
+      a proposal, is a name that one tells apart, a value of a field with few of them, or a word of request and card is
+      a choice among these, and so is a name made of up to four neighbouring words of these two. Whatever rules say of a
+      case follows from them and the files, so it cannot be more than that: cases that they leave out and names, too. Or
+      in their cases (`Apart`): which are absent, have another label, are of another patient, and what classes are
+      called. Only the cases, and the few words and numbers that are told beside them, go behind the lock, so rules that
+      find the same say the same, however they are written.
     - handed back: of the cases that the rules find any that the Data Engineer says were handed back.
     - script: a class and a patient for each case, since a script may list any, the names of classes letter by letter,
       and which cases there are; here it is no upper bound.
@@ -111,7 +113,7 @@ def residual(tables: Sequence[CaseTable], words: str, cases: int) -> Residual:
         if table.by_script:
             bits["script"] += _script(table)
         elif table.rules:
-            bits["rules"] += _rules(table, table.rules, words)
+            bits["rules"] += _rules(table, table.rules, words, asked)
             found = table.coverage.cases
             bits["handed back"] += _subset(max(found, len(table.cases)), len(table.rules.leave_out))
     return Residual(dict(bits), cases)
@@ -132,11 +134,12 @@ def _subset(many: int, most: int) -> float:
     return 1 + (math.log2(many + 1) if most else 0) + ways / math.log(2)
 
 
-def _rules(table: CaseTable, rules: Rules, words: str) -> float:
+def _rules(table: CaseTable, rules: Rules, words: str, asked: str) -> float:
     names = {name for one in table.proposals for name in one.coverage.label_names}
     said = frozenset({*names, *_choices(), *re.findall(r"\w+", words), *_texts(table.proposals)})
     known = Known(said, _runs(words))
-    narrowed = _subset(len(names), len(table.coverage.label_names))
+    # A bit says whether it is what trusted code reads from the request.
+    limit = 1 + (0 if _as_asked(table, asked) else _subset(len(names), len(table.coverage.label_names)))
     written = _tokens(_plain(rules))
 
     def shortest(begun: Sequence[Proposal], known: Known) -> float:
@@ -145,8 +148,17 @@ def _rules(table: CaseTable, rules: Rules, words: str) -> float:
 
     if any(_as_it_is(one, table, written) for one in table.proposals[:1]):
         return 1
-    limited = narrowed + shortest(table.limited, replace(known, said=said | _texts(table.limited)))
+    limited = limit + shortest(table.limited, replace(known, said=said | _texts(table.limited)))
     return 2 + min(shortest(table.proposals, known), limited)
+
+
+def _as_asked(table: CaseTable, asked: str) -> bool:
+    """Whether the names that rules tell apart are those that the request, which names or limits some, wants."""
+    if not table.proposals or not asked:
+        return False
+    task, names = table.coverage.task, table.proposals[0].coverage.label_names
+    wanted = narrowed(asked, names, masks=task != "diagnosis", lesions=task == "anomaly_detection")
+    return set(wanted) == set(table.coverage.label_names)
 
 
 def _as_it_is(proposal: Proposal, table: CaseTable, written: list[Token]) -> bool:

@@ -231,7 +231,7 @@ class Scorer:
         earlier = [one for one in taken_in_for_locks(events) if one.event_id != taken_in.event_id]
         tables = [*[await asyncio.to_thread(self._table, one) for one in earlier], table]
         addressed = sum(sealed.facts.split_from == "made" or row.split == "test" for row in sealed.rows)
-        return await asyncio.to_thread(residual, tables, words, addressed)
+        return await asyncio.to_thread(residual, tables, words, addressed, asked)
 
     async def dead(self, event: Event, error: BaseException) -> None:
         """What could not be handled after all deliveries ends the run instead of leaving it hanging."""

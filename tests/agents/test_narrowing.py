@@ -8,10 +8,10 @@ import pytest
 import yaml
 from PIL import Image
 
-from services.data_engineer.narrowing import called, narrowed
 from shared.contracts.cases import CaseRecord
 from shared.contracts.rules import Rules
 from shared.dataset.intake.intake_records import Order
+from shared.dataset.narrowing import called, narrowed
 from shared.dataset.rules.resolve import resolve
 from tests.agents.data_engineer_bench import Bench, End, brief
 from tests.dataset.intake_shard import run

@@ -51,8 +51,11 @@ def test_what_differs_from_a_proposal_is_counted_and_no_more() -> None:
     searched = tables(wanted).model_copy(update={"limited": tables(wanted, [wanted]).proposals})
     two = searched.coverage.model_copy(update={"label_names": ("covid", "normal")})
     searched = searched.model_copy(update={"coverage": two})
-    # Whether limited, to two of three names, the first of one, as it stands; a bit for what was handed back.
-    assert residual([searched], WORDS, CASES).bits["rules"] < 10
+    # Whether limited, as the request says or not, to two of three names, the first of one, as it stands.
+    unasked = residual([searched], WORDS, CASES).bits["rules"]
+    assert unasked < 11
+    by_request = residual([searched], WORDS, CASES, "covid and normal only").bits["rules"]
+    assert by_request < unasked - 2 and residual([searched], WORDS, CASES, "covid only").bits["rules"] == unasked
     written = RULES | {"label": RULES["label"] | {"only": ["xq", "zw"]}}
     assert bits(written).bits["rules"] > bits(wanted).bits["rules"] + 20
 
