@@ -21,7 +21,7 @@ from services.task_manager.facets import read_facets
 from shared.contracts.base import SEGMENTATIONS
 from shared.contracts.cards import dataset_id, parse_card
 from shared.contracts.runs import DataCard
-from shared.dataset.narrowing import narrowed
+from shared.dataset.tables.narrowing import narrowed
 
 FAMILIES = Path(__file__).parents[1] / "tests" / "families"
 

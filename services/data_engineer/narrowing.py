@@ -3,7 +3,7 @@
 from shared.agent.brief import Brief
 from shared.contracts.cases import Coverage
 from shared.contracts.questions import Option, Question
-from shared.dataset.narrowing import called, narrowed
+from shared.dataset.tables.narrowing import called, narrowed
 
 KEY, ALL = "only", "all"
 """Key of the question which classes or structures are meant, and the answer that sets no limit."""

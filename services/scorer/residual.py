@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from shared.contracts.cases import CaseTable, Coverage, Proposal
 from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
 from shared.contracts.scoring import Gate
-from shared.dataset.narrowing import narrowed
+from shared.dataset.tables.narrowing import narrowed
 
 GATE = "rules_say_little"
 BOUND = 1.0

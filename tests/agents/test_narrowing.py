@@ -11,8 +11,8 @@ from PIL import Image
 from shared.contracts.cases import CaseRecord
 from shared.contracts.rules import Rules
 from shared.dataset.intake.intake_records import Order
-from shared.dataset.narrowing import called, narrowed
 from shared.dataset.rules.resolve import resolve
+from shared.dataset.tables.narrowing import called, narrowed
 from tests.agents.data_engineer_bench import Bench, End, brief
 from tests.dataset.intake_shard import run
 from tests.scorer.case_tables import locked, ref, table
