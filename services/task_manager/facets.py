@@ -86,8 +86,8 @@ _PURPOSE = re.compile(
 
 def _besides(seen: Reading) -> frozenset[TaskKind]:
     """Organs, too, where they are outlined and findings stand in the purpose alone."""
-    verbs, findings = seen.said["task"], found("finding", seen.text)
-    if not {*verbs} & {"mark"} or {*verbs} & {*TASKS, "lesion"} or not findings or not seen.said["anatomy"]:
+    verbs = seen.said["task"].keys() - seen.denied
+    if "mark" not in verbs or verbs & {*TASKS, "lesion"} or not seen.said["finding"] or not seen.said["anatomy"]:
         return frozenset()
     meant = found("finding", _PURPOSE.sub(lambda part: " " * len(part[0]), seen.text))
     return frozenset() if meant else frozenset({"organ_segmentation"})

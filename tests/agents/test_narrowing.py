@@ -86,6 +86,11 @@ def test_where_lesions_are_wanted_an_organ_says_where_they_lie() -> None:
     assert narrowed("draw the tumours in CT", names, masks=True, lesions=True) == ("tumour",)
 
 
+def test_names_hold_any_sign() -> None:
+    names = ("AMD (dry)", "C++", "RV", "[x", "a|b")
+    assert narrowed("the right ventricle only", names) == ("RV",)
+
+
 def test_what_is_left_out_by_name_is_left_out_though_its_kind_is_wanted() -> None:
     names = ("AD", "CN", "MCI")
     assert narrowed("tell Alzheimer's disease from normal ageing, leave out the MCI group", names) == ("AD", "CN")

@@ -106,9 +106,14 @@ def _shortened(name: str, said: Collection[str], asked: str) -> bool:
     """Whether a name is the beginning of a word that is said, or one of both is the initials of the other."""
     own = words(plain(name))
     begins = len(own) == 1 and 3 <= len(own[0]) <= _SHORT and any(word.startswith(own[0]) for word in said)
-    full = re.search(" ".join(rf"\b{letter}[a-z]+" for letter in name), asked, re.IGNORECASE)
-    initials = name.isupper() and name.isalpha() and len(name) <= _SHORT and full
-    return begins or bool(initials) or (len(own) > 1 and "".join(word[0] for word in own).upper() in asked.split())
+    # Names may hold any sign: letters alone are put into a pattern.
+    initials = name.isupper() and name.isalpha() and len(name) <= _SHORT
+    full = " ".join(rf"\b{letter}[a-z]+" for letter in name) if initials else r"(?!)"
+    return (
+        begins
+        or bool(re.search(full, asked, re.IGNORECASE))
+        or (len(own) > 1 and "".join(word[0] for word in own).upper() in asked.split())
+    )
 
 
 def _bent(word: str) -> str:
