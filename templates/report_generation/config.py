@@ -16,9 +16,10 @@ from shared.training.configfile import Section, Source, load_config
 
 class Text(Section):
     writer: Literal["auto", "either", "decoder", "sentences"] = "auto"
-    """What writes: the decoder, word by word, or the sentences that at least three patients of the training part share,
-    in the combination that suits the images best (telling.py); for these no decoder is trained. either: what is better
-    on the validation part. auto: sentences where there are any and a CPU has little time, else either."""
+    """What writes: the decoder, word by word, or sentences that at least three patients of the training part share
+    (learning.py), in the combination that suits the images best (telling.py); for these no decoder is trained. either:
+    the better one on the validation part. auto: sentences where there are any and a CPU has little time, else either.
+    """
     vocabulary: int = Field(default=4000, ge=16)
     """Upper bound of what is learned from the training reports, besides the 256 bytes: rare words fall into pieces."""
     max_tokens: int | Literal["auto"] = Field(default="auto")
@@ -37,7 +38,7 @@ class Model(sections.Backbone):
     positions: int = 512
     """These four are of the decoder, a GPT-2 with cross-attention to the visual tokens."""
     telling: int = 256
-    """Words that the images are asked for directly beside the text, and with them all sentences that patients share."""
+    """Words that the images are asked for directly beside the text, and with them the sentences that patients share."""
 
 
 class Loss(Section):

@@ -26,7 +26,8 @@ UNUSED = (
 
 MADE_OF = {
     "decoder": "At most {tokens} tokens are written; words that no training report has hardly ever are.",
-    "sentences": "Reports are put together from {sentences} sentences that three or more training patients share each.",
+    "sentences": "Reports are put together from {sentences} sentences: three or more training patients have each, or "
+    "each run of four words of it.",
 }
 
 

@@ -14,10 +14,11 @@ from words import learn as learn_words
 
 from shared.rouge import rouge_l
 
-PATIENTS = 3
-"""That have a sentence before a package may hold it: what fewer have could be told to be theirs."""
-SENTENCES, TEXTS = 512, 300
-"""At most, the most frequent first."""
+PATIENTS, RUN = 3, 4
+"""That have a sentence, or each run of so many words of it, before a package may hold it: what fewer have could be told
+to be theirs."""
+ASKED, SENTENCES, TEXTS = 512, 4096, 300
+"""Sentences that images are asked for, and that texts are made of, and texts: at most, the most frequent first."""
 COMPARED = 400
 """Training reports, evenly drawn, that the texts are held against."""
 ALIKE = 0.5
@@ -44,18 +45,29 @@ def _learn(rows: Sequence[tuple[str, str]], vocabulary: int, most: int) -> tuple
     ranked = np.argsort(-(share * (1 - share)), kind="stable")
     telling = [int(number) for number in ranked if even[number]][:most]
 
-    split, patients = [END.split(report) for report in reports], dict[str, set[str]]()
-    for (_, patient), said in zip(rows, split, strict=True):
-        for one in said:
-            patients.setdefault(one, set()).add(patient)
-    shared = sorted((one for one in patients if len(patients[one]) >= PATIENTS), key=lambda one: -len(patients[one]))
-    number_of = {one: number for number, one in enumerate(shared[:SENTENCES])}
-    stands_for = nearest(list(number_of))
-    left = Counter(tuple(dict.fromkeys(n for one in said if (n := stands_for(one)) is not None)) for said in split)
+    said, of_patient = [END.split(report) for report in reports], dict[str, list[str]]()
+    for (_, patient), sentences in zip(rows, said, strict=True):
+        of_patient.setdefault(patient, []).extend(sentences)
+    patients = Counter(one for sentences in of_patient.values() for one in set(sentences))
+    of_each = ({run for one in sentences for run in runs_of(one)} for sentences in of_patient.values())
+    runs = Counter(run for having in of_each for run in having)
+    asked = [one for one, count in patients.most_common(ASKED) if count >= PATIENTS]
+    known = {*asked}
+    others = [one for one, _ in patients.most_common() if one not in known]
+    shared = [*asked, *(one for one in others if min(runs[run] for run in runs_of(one)) >= PATIENTS)][:SENTENCES]
+    stands_for = nearest(shared)
+    found = [dict.fromkeys(n for one in sentences if (n := stands_for(one)) is not None) for sentences in said]
+    left = Counter(map(tuple, found))
     left.pop((), None)
-    texts = [said for said, _ in left.most_common(TEXTS)]
-    found = Telling(telling, list(number_of), texts, [], [])
-    return words, worth(found, reports, words) if texts else found
+    texts = [text for text, _ in left.most_common(TEXTS)]
+    made = Telling(telling, shared, len(asked), texts, [], [])
+    return words, worth(made, reports, words) if texts else made
+
+
+def runs_of(sentence: str) -> list[str]:
+    """Of RUN words, each; of fewer there is one."""
+    said = tokens(sentence)
+    return [" ".join(said[start : start + RUN]) for start in range(max(1, len(said) - RUN + 1))]
 
 
 def nearest(shared: Sequence[str]) -> Callable[[str], int | None]:

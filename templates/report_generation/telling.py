@@ -20,6 +20,8 @@ class Telling:
     words: Sequence[int]
     """Token numbers, the most even first."""
     sentences: Sequence[str]
+    asked: int
+    """The first so many of them are facts."""
     texts: Sequence[Sequence[int]]
     """Training reports in shared sentences, the nearest one in place of any other: numbers in their order."""
     worth: Sequence[Sequence[float]]
@@ -31,12 +33,12 @@ class Telling:
     than one for all."""
 
     def __len__(self) -> int:
-        return len(self.words) + len(self.sentences)
+        return len(self.words) + self.asked
 
     def facts(self, report: str, words: Words) -> np.ndarray:
         """float32 (len,) of 0 and 1: which words and sentences a report has."""
-        had, said = set(words.encode(report)), set(END.split(plain(report)))
-        return np.array([*(word in had for word in self.words), *(one in said for one in self.sentences)], "float32")
+        had, said, asked = set(words.encode(report)), set(END.split(plain(report))), self.sentences[: self.asked]
+        return np.array([*(word in had for word in self.words), *(one in said for one in asked)], "float32")
 
     def report(self, likely: Sequence[float]) -> str:
         """The text that is expected to be most alike to the report, by the likelihood of its facts (minimum Bayes risk,

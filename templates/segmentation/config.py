@@ -19,6 +19,9 @@ class Preprocess(Section):
     dimensions: Literal[2, 3, "auto"] = "auto"
     spacing: tuple[float, float, float] | Literal["auto"] = "auto"
     """[D, H, W] in mm that images are resampled to; in 2D, D is as in the file: slices are seen one by one."""
+    nominal_spacing: tuple[float, float, float] | None = None
+    """[D, H, W] in mm that every image is taken to have, whatever its header says; null: what that says. Set where
+    spacing is auto and structures are more alike in voxels than in mm (images that were resized and kept headers)."""
     max_voxels: int = 1_000_000
     """Of an image at that spacing, where spacing is auto."""
     passes: int = Field(default=32, ge=0)

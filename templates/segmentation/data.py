@@ -18,9 +18,14 @@ from shared.imaging.volume import Image, fitted, size_dhw, spacing_dhw, to_dhw
 def prepare(image: Image, how: Any) -> np.ndarray:
     """Channels of an image, turned, resampled and normalised: float32 (C, D, H, W). Raises BadImage."""
     image = fitted(image, how.channels or image.array.shape[-1])
-    size = working_size(size_dhw(image), spacing_dhw(image), how)
+    size = working_size(size_dhw(image), spacing_of(image, how), how)
     channels = np.moveaxis(image.array, -1, 0)
     return np.stack([normalise(resized(to_dhw(channel, image), size), how) for channel in channels])
+
+
+def spacing_of(image: Image, how: Any) -> tuple[float, float, float]:
+    """(D, H, W) in mm that the image is taken to have."""
+    return tuple(how.nominal_spacing) if how.nominal_spacing else spacing_dhw(image)
 
 
 def working_size(size: Sequence[int], spacing: Sequence[float], how: Any) -> tuple[int, int, int]:

@@ -12,6 +12,11 @@ from shared.training.dice import CaseScore, of_cases, summary
 from shared.training.package import PackageFacts, described, write_package, write_results
 from shared.training.saved import save_weights
 
+UNBELIEVED = (
+    "What headers say of the size of voxels is not used: an image has to show structures in as many voxels as the "
+    "training images do."
+)
+
 
 def deliver(
     config: Config, model: Any, sets: Mapping[str, Patches], counts: masks.Counts, scores: Sequence[CaseScore],
@@ -23,7 +28,8 @@ def deliver(
     values, figures = data.cases.values, summary(scores, data.label_names)
     files = f"a file or folder of {how.channels} channels in order" if how.channels > 1 else "a file"
     scale = f"clipped to {how.window}" if how.intensity == "ct" else "z-score by image"
-    spacing = " x ".join(f"{mm:g}" for mm in how.spacing)
+    spacing = by_axis(how.spacing)
+    taken = f" (all are taken to have voxels of {by_axis(how.nominal_spacing)} mm)" if how.nominal_spacing else ""
     map_text = " A score map beside it is the probability of any structure." if config.score_map else ""
     facts = PackageFacts(
         task=config.task,
@@ -31,9 +37,9 @@ def deliver(
         label_values=values,
         input_text=(
             f"One INPUT is {files} (NIfTI, DICOM, PNG, ...) or a folder of slices. Values are {scale}; images are "
-            f"turned to the nearest RAS+ axes and resampled to {spacing} mm, axes (D, H, W) = (inferior to superior, "
-            "posterior to anterior, left to right). The mask is on the input's own grid, with the dataset's own "
-            f"values.{map_text}"
+            f"turned to the nearest RAS+ axes and resampled to {spacing} mm{taken}, axes (D, H, W) = (inferior to "
+            "superior, posterior to anterior, left to right). The mask is on the input's own grid, with the dataset's "
+            f"own values.{map_text}"
         ),
         input_shape=[how.channels, *how.patch_size],
         counts=counts,
@@ -45,7 +51,7 @@ def deliver(
         parameters=sum(weight.numel() for weight in model.parameters()),
         value_range=(-1.0, 1.0) if how.intensity == "ct" else (-5.0, 5.0),
         output="segmentation",
-        limits=masks.limits(counts, values),
+        limits=(*masks.limits(counts, values), *([UNBELIEVED] if how.nominal_spacing else [])),
         **run,
     )
     write_package(
@@ -63,3 +69,7 @@ def deliver(
         **of_cases(scores),
     }
     write_results(facts, samples={split: len(found) for split, found in sets.items()}, more=more)
+
+
+def by_axis(spacing: Sequence[float]) -> str:
+    return " x ".join(f"{mm:g}" for mm in spacing)

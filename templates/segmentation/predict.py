@@ -44,13 +44,13 @@ class Predictor(Segmenter):
 
 def segment(network: Any, image: Any, config: Any, device: str) -> tuple[Any, Any]:
     """Class numbers, 0 background, and the probability that a voxel is none: both (D, H, W) of the image itself."""
-    from data import prepare
+    from data import prepare, spacing_of
 
-    from shared.imaging.volume import size_dhw, spacing_dhw
+    from shared.imaging.volume import size_dhw
 
     chances = probabilities(network, prepare(image, config.preprocess), config, device)
     classes, scores = on_grid(chances, size_dhw(image))
-    how, voxel = config.prediction, math.prod(spacing_dhw(image))
+    how, voxel = config.prediction, math.prod(spacing_of(image, config.preprocess))
     kept = without_specks(classes, scores, voxel, how.min_component_mm3, how.min_component_score)
     scores[kept != classes] = 0
     return kept, scores

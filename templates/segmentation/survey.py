@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from model import multiples, strides
 from shared.imaging.case import load_image
 from shared.imaging.masks import on_image, read_label_map
 from shared.imaging.units import looks_like_hu
-from shared.imaging.volume import BadImage, size_dhw, spacing_dhw
+from shared.imaging.volume import BadImage, size_dhw, spacing_dhw, to_dhw
 from shared.training import checks, masks
 from shared.training.checks import DataProblems, Problem, read_all
 
@@ -28,21 +28,28 @@ WORTH = 1.5
 """How many times coarser voxels have to be: a grid that is a little coarser blurs thin structures and saves nothing."""
 THICK, MIXED = 1.5, 0.15
 """Spacing across slices, in that within them, and the share of images whose slices lie across another axis."""
+TELLS, PAIRS = 2.0, 8
+"""How many times the variance of structures' extents has to be larger in mm than in voxels for headers to be wrong, and
+how often a structure has to have been seen again for that to be known."""
 SEGRESNET_SECONDS = 1200
 """Of training on a GPU from which the slower SegResNet ends ahead of the UNet."""
+
+
+Extent = tuple[float, ...] | None
+"""Standard deviation of a structure's voxels along each axis, in voxels; None where the image's edge cuts it."""
 
 
 @dataclass(frozen=True)
 class Look:
     """One training image: (D, H, W) voxels and mm, whether it is in Hounsfield units, values where structures are, and
-    the structures' numbers."""
+    (D, H, W) extents of the structures, by number."""
 
     size: tuple[int, int, int]
     spacing: tuple[float, float, float]
     channels: int
     hu: bool
     inside: np.ndarray
-    structures: frozenset[int] = frozenset()
+    structures: Mapping[int, Extent] = field(default_factory=dict)
 
 
 def resolve(config: Config) -> Config:
@@ -53,7 +60,8 @@ def resolve(config: Config) -> Config:
         network = choose_network(seconds, torch.cuda.is_available())
         config = config.model_copy(update={"model": config.model.model_copy(update={"network": network})})
     how = config.preprocess
-    settled = "auto" not in (how.dimensions, how.spacing, how.patch_size, how.intensity) and how.channels
+    asked = how.dimensions, how.spacing, how.nominal_spacing, how.patch_size, how.intensity
+    settled = "auto" not in asked and how.channels
     if settled and (how.intensity != "ct" or how.window):
         return rounded(config)
     rows = [row for row in checks.read_index(config.index) if row["split"] == "train"]
@@ -76,7 +84,7 @@ def affordable(how: Preprocess, seconds: float | None, images: int, looks: Seque
     image shows a few of the structures, that takes more passes."""
     if seconds is None or not how.passes or torch.cuda.is_available():
         return how.max_voxels
-    there = frozenset().union(*(look.structures for look in looks))
+    there = {number for look in looks for number in look.structures}
     shown = sum(len(look.structures) for look in looks) / (len(looks) * len(there)) if there else 1
     voxels = shown * seconds * math.sqrt(torch.get_num_threads()) * VOXELS_A_SECOND / (how.passes * images)
     return min(how.max_voxels, max(LEAST_VOXELS, int(voxels)))
@@ -102,6 +110,10 @@ def settle(
         how = how.model_copy(update={"channels": int(np.median([look.channels for look in looks]))})
     if how.dimensions == "auto":
         how = how.model_copy(update={"dimensions": 2 if all(look.size[0] == 1 for look in looks) else 3})
+    if how.spacing == "auto" and not how.nominal_spacing:
+        how = how.model_copy(update={"nominal_spacing": nominal(looks)})
+    if how.nominal_spacing:
+        looks = [replace(look, spacing=how.nominal_spacing) for look in looks]
     if how.spacing == "auto":
         most = affordable(how, seconds, len(rows), looks)
         fine, coarse = (spacing(looks, how, voxels) for voxels in (how.max_voxels, most))
@@ -138,8 +150,48 @@ def glimpse(row: masks.Row, root: Path) -> Look | None:
     inside = volume[mask != 0]
     thin = np.random.default_rng(0).choice(inside, min(inside.size, 20_000), replace=False)
     hu = image.hu_known or looks_like_hu(volume)
-    structures = frozenset(np.unique(mask[mask != 0]).tolist())
-    return Look(size_dhw(image), spacing_dhw(image), image.array.shape[-1], hu, thin, structures)
+    return Look(size_dhw(image), spacing_dhw(image), image.array.shape[-1], hu, thin, extents(to_dhw(mask, image)))
+
+
+def extents(labels: np.ndarray) -> dict[int, Extent]:
+    """Of each structure in class numbers (D, H, W)."""
+    from scipy.ndimage import find_objects
+
+    found: dict[int, Extent] = {}
+    for number, box in enumerate(find_objects(labels), 1):
+        if box is None:
+            continue
+        sides = zip(box, labels.shape, strict=True)
+        cut = any(size > 1 and (side.start == 0 or side.stop == size) for side, size in sides)
+        places = np.argwhere(labels[box] == number)
+        # A voxel has an extent, too: that of a uniform distribution.
+        found[number] = None if cut else tuple(np.sqrt(places.var(axis=0) + 1 / 12).tolist())
+    return found
+
+
+def nominal(looks: Sequence[Look]) -> tuple[float, float, float] | None:
+    """The median spacing, for all images, where structures are clearly more alike in voxels than in mm; else None."""
+    seen: dict[int, list[tuple[list[float], list[float]]]] = {}
+    for look in looks:
+        for number, extent in look.structures.items():
+            if extent is not None:
+                voxels = np.log(extent)
+                seen.setdefault(number, []).append((voxels.tolist(), (voxels + np.log(look.spacing)).tolist()))
+    pairs = sum(len(each) - 1 for each in seen.values())
+    if pairs < PAIRS:
+        return None
+    # (voxels or mm, axes), summed over structures and images.
+    voxels, mm = np.sum([len(each) * np.var(each, axis=0) for each in seen.values()], axis=0).sum(axis=1) / pairs
+    if mm <= TELLS * voxels:
+        return None
+    depth, height, width = (float(f"{mm:.4g}") for mm in np.median([look.spacing for look in looks], axis=0))
+    print(
+        f"structures are more alike in voxels (spread of extents {math.sqrt(voxels):.2f}) than in mm "
+        f"({math.sqrt(mm):.2f}): all images are taken to have voxels of {depth:g} x {height:g} x {width:g} mm "
+        "(preprocess.nominal_spacing; where preprocess.spacing is given, headers are believed)",
+        flush=True,
+    )
+    return depth, height, width
 
 
 def spacing(looks: Sequence[Look], how: Preprocess, most: int) -> tuple[float, float, float]:

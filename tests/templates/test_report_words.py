@@ -196,6 +196,21 @@ def test_the_nearest_shared_sentence_stands_for_one_that_few_have(template):
     assert [shared[0], shared[2]] in texts
 
 
+def test_a_sentence_is_shared_where_three_patients_have_each_run_of_four_words_of_it(template):
+    """Kind, side and place make a sentence of its own for nearly everybody, out of words that many have."""
+    kinds, sides, lobes = ("compact", "hollow"), ("left", "right"), ("frontal", "parietal")
+    said = [f"A {kind} mass was found in the {side} {lobe} lobe." for kind in kinds for side in sides for lobe in lobes]
+    # Two patients have each; of 4 words in a row the rarest, `the left frontal lobe`, four.
+    rows = [{"target": f"{text} No shift.", "patient": 2 * n + twin} for n, text in enumerate(said) for twin in (0, 1)]
+    own = "A compact mass was found in the left frontal lobe of Quackenbush."
+    _, telling = template["learning"].learn([*rows, {"target": f"{own} No shift.", "patient": 99}], 1000, 64)
+    assert sorted(telling.sentences) == sorted([*said, "No shift."])
+    # What images are asked for is what three patients say in full.
+    assert list(telling.sentences[: telling.asked]) == ["No shift."]
+    texts = [[telling.sentences[n] for n in text] for text in telling.texts]
+    assert sorted(texts) == sorted([text, "No shift."] for text in said)
+
+
 def test_images_are_trusted_as_far_as_validation_cases_bear_it(template):
     words, telling, share = _said(template, 40)
     normal, ill = (

@@ -1,10 +1,13 @@
 """Grids, resampling and sampling of the segmentation template, without a training."""
 
+import dataclasses
+
 import nibabel
 import numpy as np
 import pytest
 
 from shared.imaging import case as images
+from shared.imaging.image import Image as Volume
 from shared.imaging.inputs import input_files
 from shared.imaging.volume import BadImage, fitted, from_dhw, size_dhw
 from shared.training import dice, masks
@@ -270,7 +273,9 @@ def test_where_an_image_shows_few_of_the_structures_each_has_to_be_seen_more_oft
     how = template.config.Preprocess(passes=32)
 
     def most(*structures):
-        looks = [survey.Look((64,) * 3, (1.0,) * 3, 1, False, np.array([1.0]), frozenset(one)) for one in structures]
+        looks = [
+            survey.Look((64,) * 3, (1.0,) * 3, 1, False, np.array([1.0]), dict.fromkeys(one)) for one in structures
+        ]
         return survey.affordable(how, 100, 10, looks)
 
     assert most({1, 2}, {1, 2}) == 2 * most({1}, {2}) > survey.LEAST_VOXELS
@@ -280,7 +285,7 @@ def test_where_an_image_shows_few_of_the_structures_each_has_to_be_seen_more_oft
 
 def test_images_are_not_made_a_little_coarser(template):
     survey = template.survey
-    looks = [survey.Look((50, 50, 50), (1.0,) * 3, 1, False, np.array([1.0]), frozenset({1}))] * 4
+    looks = [survey.Look((50, 50, 50), (1.0,) * 3, 1, False, np.array([1.0]), {1: None})] * 4
 
     def settled(seconds):
         how = template.config.Preprocess(
@@ -292,6 +297,45 @@ def test_images_are_not_made_a_little_coarser(template):
             return survey.settle(how, template.config.Model(), [{}] * 10, None, {}, seconds).spacing
 
     assert settled(80) == settled(60) == (1, 1, 1) and min(settled(40)) > 1.1
+
+
+def test_where_structures_are_more_alike_in_voxels_than_in_mm_headers_are_not_believed(template, capsys):
+    """Images that were resized keep headers of old: the same vertebra has as many voxels whatever these say."""
+    survey, generator = template.survey, np.random.default_rng(0)
+
+    def looks(voxels):
+        """Of two structures; extents in voxels are `voxels(spacing)` of images of spacings from 0.5 to 3 mm."""
+        for mm in generator.uniform(0.5, 3, 8):
+            spread = generator.normal(1, 0.05, 2)
+            extents = {number: (voxels(mm) * spread[number - 1],) * 3 for number in (1, 2)}
+            yield survey.Look((40, 40, 40), (float(mm),) * 3, 1, False, np.array([1.0]), extents)
+
+    true, resized = list(looks(lambda mm: 12 / mm)), list(looks(lambda mm: 6))
+    median = float(np.median([look.spacing[0] for look in resized]))
+    assert survey.nominal(true) is None and survey.nominal(resized[:4]) is None and not capsys.readouterr().out
+    assert survey.nominal(resized) == pytest.approx((median,) * 3, rel=1e-3)
+    assert "nominal_spacing" in capsys.readouterr().out
+    cut = [dataclasses.replace(look, structures=dict.fromkeys(look.structures)) for look in resized]
+    assert survey.nominal(cut) is None, "of what the edge cuts nobody knows how large it is"
+
+    how = template.config.Preprocess(dimensions=3, channels=1, patch_size=(32, 32, 32), intensity="zscore")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(survey, "look_around", lambda rows, root: resized)
+        model, given = template.config.Model(), how.model_copy(update={"spacing": (1, 1, 1)})
+        found, kept = (survey.settle(one, model, [{}] * 8, None, {}, None) for one in (how, given))
+    assert found.spacing == found.nominal_spacing == survey.nominal(resized) and kept.nominal_spacing is None
+    volumes = [Volume(np.zeros((30, 20, 10, 1)), np.diag([mm, mm, mm, 1])) for mm in (0.5, 3.0)]
+    assert {template.data.prepare(volume, found).shape for volume in volumes} == {(1, 10, 20, 30)}
+
+
+def test_a_structure_has_the_extent_of_its_voxels_unless_the_edge_cuts_it(template):
+    labels = np.zeros((10, 20, 30), np.uint8)
+    labels[2:6, 5:15, 1:29], labels[8:, 3, 3] = 1, 3
+    found = template.survey.extents(labels)
+    assert set(found) == {1, 3} and found[3] is None
+    assert found[1] == pytest.approx([edge / 12**0.5 for edge in (4, 10, 28)])
+    flat = template.survey.extents(labels[3:4])
+    assert flat[1] == pytest.approx([edge / 12**0.5 for edge in (1, 10, 28)]), "a picture has no edge along its depth"
 
 
 def test_a_patch_whose_axes_cannot_be_halved_becomes_the_nearest_one(template, capsys):
