@@ -19,8 +19,9 @@ PLACES = 64
 
 
 class Classifier(nn.Module):
-    """A backbone, the mean over the positions of its feature map, and a linear layer: for each view of a case. The
-    case's logits are the mean over its views, and with several views each one is taught by itself, too."""
+    """A backbone, mean and maximum over the positions of its feature map (a small finding is lost in the mean), and a
+    linear layer: for each view of a case. The case's logits are the mean over its views, and with several views each
+    one is taught by itself, too."""
 
     def __init__(
         self, encoder: nn.Module, channels: int, classes: int, dropout: float, loss: nn.Module, views: int = 1
@@ -28,14 +29,17 @@ class Classifier(nn.Module):
         """`channels` are those of the encoder's feature map."""
         super().__init__()
         self.encoder, self.views = encoder, views
-        self.head = nn.Sequential(nn.Dropout(dropout), nn.Linear(channels, classes))
+        self.head = nn.Sequential(nn.Dropout(dropout), nn.Linear(2 * channels, classes))
+        # It begins with the mean alone: maxima are large, and trainings that began with both have stuck.
+        nn.init.zeros_(self.head[1].weight[:, channels:])
         self.loss = loss
 
     def forward(self, image: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
         views = image.unflatten(1, (self.views, -1))
         there = views.flatten(2).any(2)  # a view that a case has not is zeros
         there[:, 0] |= ~there.any(1)  # of a case of blank images the first one is looked at
-        each = self.head(self.encoder(views[there]).flatten(2).mean(2))
+        seen = self.encoder(views[there]).flatten(2)
+        each = self.head(torch.cat([seen.mean(2), seen.amax(2)], 1))
         case = there.nonzero()[:, 0]
         logits = each.new_zeros(len(image), each.shape[1]).index_add(0, case, each) / there.sum(1, keepdim=True)
         if labels is None:
