@@ -34,7 +34,9 @@ from types import SimpleNamespace
 from imaging.case import load_image
 from data import prepare
 def door(path, channels):
-    how = SimpleNamespace(dimensions=3, spacing=(2.0, 0.9, 0.9), intensity="zscore", channels=channels)
+    how = SimpleNamespace(
+        dimensions=3, spacing=(2.0, 0.9, 0.9), nominal_spacing=None, intensity="zscore", channels=channels
+    )
     return prepare(load_image(input_files(path), channels), how)
 """,
 }
