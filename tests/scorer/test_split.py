@@ -57,6 +57,19 @@ def test_few_patients_are_enough_and_rare_classes_are_learned_first() -> None:
     assert divide(np.arange(20), classes, split_shares(20), SEED)[0] == "train"
 
 
+def test_every_structure_is_learned_however_many_an_image_shows() -> None:
+    """Scans that each show some neighbouring vertebrae: the few of one level must not all be tested, or used for
+    selection, for the sake of another level."""
+    for seed in range(200):
+        draw = np.random.default_rng(seed)
+        starts = [*draw.integers(1, 20, 12).tolist(), 1, 7, 13, 19]
+        classes = [tuple(f"v{level}" for level in range(start, min(25, start + 7))) for start in starts]
+        groups = np.arange(len(classes))
+        got = counts(groups, classes, divide(groups, classes, split_shares(len(classes)), str(seed)))
+        assert all(got[name, "train"] for names in classes for name in names)
+        assert {side for _, side in got} == {"train", "val", "test"}
+
+
 def test_several_classes_a_case_are_spread_alike() -> None:
     rng = np.random.default_rng(1)
     classes = [

@@ -30,8 +30,9 @@ def divide(
 ) -> dict[int, Split]:
     """Side of each group. `groups` (cases,) numbers what stays together, `classes` are those of each case.
 
-    Classes are spread alike over the sides, and one with as many groups as there are sides is on each of them. Groups
-    of one size are dealt by `seed` alone; `fixed` ones stay where they are. The least of each side needs groups enough.
+    Classes are spread alike over the sides: each is learned, and where groups have one class, one with as many groups
+    as there are sides is on each of them. Groups of one size are dealt by `seed` alone; `fixed` ones stay where they
+    are. The least of each side needs groups enough.
     """
     held: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for group, names in zip(groups.tolist(), classes, strict=True):
@@ -55,12 +56,13 @@ def divide(
     free = sorted(held.keys() - sides.keys())
     random.Random(seed).shuffle(free)
     carriers = Counter(name for names in held.values() for name in names)
-    # A class with fewer groups than sides is learned first, then tested, then used for selection.
+    # Each class is learned before any is tested, or used for selection: an image may show many of them.
     priority: list[Split] = [side for side in ("train", "test", "val") if side in shares]
-    for name in sorted(carriers, key=lambda name: (carriers[name], name)):
-        for side in priority[: carriers[name]]:
+    for enough, side in enumerate(priority, 1):
+        for name in sorted(carriers, key=lambda name: (carriers[name], name)):
             fitting = [group for group in free if group not in sides and name in held[group]]
-            if fitting and not any(name in held[group] for group, where in sides.items() if where == side):
+            there = any(name in held[group] for group, where in sides.items() if where == side)
+            if carriers[name] >= enough and fitting and not there:
                 put(min(fitting, key=lambda group: abs(held[group][name] - due[side][name]) // coarse), side)
     free = [group for group in free if group not in sides]
     for side in sorted(shares, key=lambda side: shares[side]):
