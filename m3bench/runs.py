@@ -180,6 +180,8 @@ def result_of(
     right = taken == task.card if task else not taken and (bool(asked) or end in ("infeasible", "not_supported", ASKED))
     scored, metric = state.scored, state.scored.metric if state.scored else None
     bars = {} if task is None else task.real if setting.real else task.replicas.get(setting.size, {})
+    if metric and metric.name != bars.get("metric"):
+        bars = {}  # what was measured is of another metric
     measured = bars.get("measured", {})
     return Result(
         setting=setting,
@@ -195,7 +197,7 @@ def result_of(
         low=metric.low if metric else None,
         high=metric.high if metric else None,
         patients=metric.patients if metric else 0,
-        floor=bars.get("floor") if metric and metric.name == bars.get("metric") else None,
+        floor=bars.get("floor") if metric else None,
         no_image=measured.get("no_image"),
         greys=measured.get("greys"),
         network=measured.get("network"),
