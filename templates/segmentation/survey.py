@@ -28,12 +28,12 @@ WORTH = 1.5
 """How many times coarser voxels have to be: a grid that is a little coarser blurs thin structures and saves nothing."""
 THICK, MIXED = 1.5, 0.15
 """Spacing across slices, in that within them, and the share of images whose slices lie across another axis."""
-TELLS, PAIRS = 2.0, 8
-"""How many times the variance of structures' extents has to be larger in mm than in voxels for headers to be wrong, and
-how often a structure has to have been seen again for that to be known."""
+TELLS, SMALL, PAIRS = 2.0, 0.01, 8
+"""How many times the variance of (the logarithms of) structures' extents has to be larger in mm than in voxels for
+headers to be wrong, a variance of no consequence, and how often a structure has to have been seen again for that to be
+known."""
 SEGRESNET_SECONDS = 1200
 """Of training on a GPU from which the slower SegResNet ends ahead of the UNet."""
-
 
 Extent = tuple[float, ...] | None
 """Standard deviation of a structure's voxels along each axis, in voxels; None where the image's edge cuts it."""
@@ -60,8 +60,7 @@ def resolve(config: Config) -> Config:
         network = choose_network(seconds, torch.cuda.is_available())
         config = config.model_copy(update={"model": config.model.model_copy(update={"network": network})})
     how = config.preprocess
-    asked = how.dimensions, how.spacing, how.nominal_spacing, how.patch_size, how.intensity
-    settled = "auto" not in asked and how.channels
+    settled = "auto" not in (how.dimensions, how.spacing, how.patch_size, how.intensity) and how.channels
     if settled and (how.intensity != "ct" or how.window):
         return rounded(config)
     rows = [row for row in checks.read_index(config.index) if row["split"] == "train"]
@@ -163,10 +162,15 @@ def extents(labels: np.ndarray) -> dict[int, Extent]:
             continue
         sides = zip(box, labels.shape, strict=True)
         cut = any(size > 1 and (side.start == 0 or side.stop == size) for side, size in sides)
-        places = np.argwhere(labels[box] == number)
-        # A voxel has an extent, too: that of a uniform distribution.
-        found[number] = None if cut else tuple(np.sqrt(places.var(axis=0) + 1 / 12).tolist())
+        found[number] = None if cut else tuple(spread(labels[box] == number, axis) for axis in range(3))
     return found
+
+
+def spread(inside: np.ndarray, axis: int) -> float:
+    """Standard deviation along an axis; a voxel has an extent, too: that of a uniform distribution."""
+    counts = inside.sum(axis=tuple({0, 1, 2} - {axis}))
+    places = np.arange(len(counts))
+    return math.sqrt(np.average((places - np.average(places, weights=counts)) ** 2, weights=counts) + 1 / 12)
 
 
 def nominal(looks: Sequence[Look]) -> tuple[float, float, float] | None:
@@ -182,7 +186,7 @@ def nominal(looks: Sequence[Look]) -> tuple[float, float, float] | None:
         return None
     # (voxels or mm, axes), summed over structures and images.
     voxels, mm = np.sum([len(each) * np.var(each, axis=0) for each in seen.values()], axis=0).sum(axis=1) / pairs
-    if mm <= TELLS * voxels:
+    if mm <= TELLS * max(voxels, SMALL):
         return None
     depth, height, width = (float(f"{mm:.4g}") for mm in np.median([look.spacing for look in looks], axis=0))
     print(
