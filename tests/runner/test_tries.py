@@ -228,7 +228,7 @@ async def test_a_try_of_a_template_is_gone_on_with_packaged_anew_and_delivered(b
     table = told(await bench.turn(edit, call(Repackage(job="longer"))))
     state = await bench.bus.state(bench.run_id)
     name = state.trainings[-1].names[1]
-    assert name.startswith("repackaged-") and f"{name}: {longer.metrics['metric']:.3f}" in table
+    assert name.startswith("repackaged-") and f"{name}: {longer.metrics['metric']:.4f}" in table
     edit = call(WriteFiles(files={"model.py": "raise SystemExit('other weights')\n"}, overwrite=True))
     assert "the weights do not go with the files" in told(await bench.turn(edit, call(Repackage(job="longer"))))
 
