@@ -215,8 +215,8 @@ async def test_a_try_of_a_template_is_gone_on_with_packaged_anew_and_delivered(b
         call(CopyFiles(source="/templates/diagnosis", destination="/workspace")),
         call(WriteFiles(files={"config.yaml": CONFIG}, overwrite=True)),
     )
-    told(await bench.turn(call(TryConfigs(tries=(Try(name="short"),), seconds=120))))
-    table = told(await bench.turn(call(TryConfigs(tries=(Try(name="longer", continues="short"),), seconds=120))))
+    table = told(await bench.turn(call(TryConfigs(tries=(Try(name="short"),), seconds=120))))
+    told(await bench.turn(call(TryConfigs(tries=(Try(name="longer", continues="short"),), seconds=120))))
     assert "dark: " in table and "true '" in table and ", said '" in table
     state = await bench.bus.state(bench.run_id)
     short, longer = (state.training(name) for name in ("short", "longer"))
