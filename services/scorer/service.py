@@ -116,7 +116,8 @@ class Scorer:
             )
             return
         # Said now, when a person who is asked for the split can vouch for the rules, and no training is spent.
-        carried = (await self._carried(state, event, table, made.sealed)).gate()
+        residual = await self._carried(state, event, table, made.sealed)
+        carried = residual.gate()
         leakage = made.leakage.model_copy(update={"notes": (*made.leakage.notes, f"{carried.evidence}.")})
         locked = DatasetLocked.make(
             run_id=event.run_id,
@@ -131,6 +132,7 @@ class Scorer:
             counts=made.counts,
             patients=made.patients,
             facts=made.sealed.facts,
+            unvouched=not carried.passed and residual.gate(approved=True).passed,
         )
         await self.bus.append(locked, unless=lambda now: not _asked(now, prepared))
 

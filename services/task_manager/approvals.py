@@ -3,7 +3,7 @@
 from shared.contracts.base import Event
 from shared.contracts.data import DatasetLocked
 from shared.contracts.flow import STAGES
-from shared.contracts.questions import NO, YES, Option, Point, Question, QuestionAsked, approve
+from shared.contracts.questions import NO, UNSAID, YES, Option, Point, Question, QuestionAsked, approve
 from shared.contracts.runs import TaskPlanned
 from shared.contracts.scoring import RunScored
 from shared.contracts.state import RunState
@@ -12,10 +12,17 @@ from shared.contracts.state import RunState
 def approval(state: RunState, point: Point) -> QuestionAsked:
     """Caused by what is to be approved, so that another plan, split or score is another question."""
     fact = next(state.fact(stage) for stage in STAGES if stage.approval == point)
+    unvouched = isinstance(fact, DatasetLocked) and fact.unvouched
+    unsaid = Option(value=UNSAID, says="go on; nobody vouches for the rules, and the score is `valid` at most")
     question = Question(
         key=approve(point),
         text=_text(fact)[:4000],
-        options=(Option(value=YES, says="go on"), Option(value=NO, says="end the run as cancelled")),
+        options=(
+            Option(value=YES, says="go on"),
+            *[unsaid] * unvouched,
+            Option(value=NO, says="end the run as cancelled"),
+        ),
+        default=UNSAID if unvouched else None,
         wants="approval",
     )
     return QuestionAsked.make(

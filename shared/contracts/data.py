@@ -114,6 +114,8 @@ class DatasetLocked(Event):
     patients: dict[str, int]
     """split -> patients."""
     facts: DatasetFacts
+    unvouched: bool = False
+    """Whether the score is at most `valid` unless a person says that the rules are right (gate `rules_say_little`)."""
 
 
 class StoredCase(Contract):

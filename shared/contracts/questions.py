@@ -14,9 +14,9 @@ POINTS: tuple[Point, ...] = ("plan", "split", "release")
 DATASET = "dataset"
 """The key of every question that wants a dataset: a run has one, and its answer is the one to take."""
 
-YES, NO = "yes", "no"
+YES, UNSAID, NO = "yes", "unsaid", "no"
 MORE, END = "continue", "end"
-"""Answers to `approve-<point>`, and to `more-<bound of the budget>`."""
+"""Answers to `approve-<point>` and `more-<bound of the budget>`; with UNSAID the run goes on, and nobody vouches."""
 
 
 def approve(point: Point) -> str:

@@ -8,7 +8,7 @@ from shared.contracts.base import AGENTS, AgentName, Contract, Event, Ref, RunId
 from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.flow import KEEPER, STAGES, Stage, answered_by, stage_of
 from shared.contracts.modules import ModuleAssembled
-from shared.contracts.questions import DATASET, MORE, YES, Point, QuestionAnswered, QuestionAsked, approve, more
+from shared.contracts.questions import DATASET, MORE, UNSAID, YES, Point, QuestionAnswered, QuestionAsked, approve, more
 from shared.contracts.runs import (
     Budget,
     CancelRequested,
@@ -141,6 +141,8 @@ class RunState(Contract):
     def awaiting_approval(self) -> Point | None:
         """The point that was reached and that a person has yet to approve; no role starts anything before that."""
         asks = self.requested.approvals if self.requested else ()
+        if self.locked and self.locked.unvouched and self.requested and not self.requested.unattended:
+            asks = (*asks, "split")
         open_ones = (point for point, fact in self.reached.items() if self.approved.get(point) != fact)
         return next((point for point in open_ones if point in asks), None)
 
@@ -296,7 +298,7 @@ def _answered(state: RunState, event: QuestionAnswered) -> dict[str, object]:
             update["resumed"] = Resumed(role=asked.sender, order=event.event_id)
     elif point and event.key == approve(point) and asked.sender == "task_manager":
         passed = {"approved": state.approved | {point: state.reached[point]}}
-        update |= passed if event.value == YES else {"refused": event}
+        update |= passed if event.value in (YES, UNSAID) else {"refused": event}
     elif state.requested and event.value == MORE:
         first = state.requested.budget.model_dump(exclude_none=True)
         raised = {name: getattr(state.budget, name) + first[name] for name in first if event.key == more(name)}

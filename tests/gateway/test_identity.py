@@ -130,20 +130,20 @@ async def test_an_approval_wants_the_right_and_is_told(
     door: httpx.AsyncClient, known: Known, bus: Bus, guarded: Settings
 ) -> None:
     plan = TaskPlan(task="diagnosis", dataset_id="a", reason="fits", dimensions=3, modality="CT", metric="auc_macro")
-    for name, status in (("asker", 403), ("approver", 200)):
+    for name, default, status in (("asker", None, 403), ("asker", "yes", 200), ("approver", None, 200)):
         run_id = await ask(door, known(name), approvals=["plan"])
         requested = (await bus.state(run_id)).requested
         card = DataCard(dataset_id="a", name="A", description="B", path="/data")
         planned = TaskPlanned.make(run_id=run_id, sender="task_manager", cause=requested, plan=plan, card=card)
         await bus.append(planned)
         options = ({"value": "yes"}, {"value": "no"})
-        question = Question(key=approve("plan"), text="Go on?", wants="approval", options=options)
+        question = Question(key=approve("plan"), text="Go on?", wants="approval", options=options, default=default)
         await bus.append(QuestionAsked.make(run_id=run_id, sender="task_manager", cause=planned, question=question))
         said = {"key": approve("plan"), "value": "yes"}
         answer = await door.post(f"/runs/{run_id}/answers", headers=known(name), json=said)
         assert answer.status_code == status, answer.text
         assert bool((await bus.state(run_id)).approved) == (status == 200)
-    refused, asked, approved = [line for line in visits(guarded) if line["who"] in ("asker", "approver")][1:]
+    refused, _, _, asked, approved = [line for line in visits(guarded) if line["who"] in ("asker", "approver")][1:]
     assert (refused["status"], approved["status"], asked["did"]) == (403, 200, "POST /runs")
     assert "m3builder-approve" not in refused["note"] and "'approve'" in refused["note"]
     assert approved["note"] == "approve-plan: yes"

@@ -146,6 +146,22 @@ def test_another_split_is_asked_about_again() -> None:
     assert run.working == ["module_architect"]
 
 
+@pytest.mark.parametrize("value", ["yes", "unsaid", "no"])
+def test_rules_that_nobody_vouched_for_are_asked_about_where_somebody_is_there(value: str) -> None:
+    alone = Told(unattended=True)
+    run = Told()
+    for one in (alone, run):
+        one.plan()
+        one.prepare()
+        one.again("DatasetLocked", unvouched=True)
+    assert alone.keep() is None and alone.working == ["module_architect"]
+    asked = run.keep()
+    assert isinstance(asked, QuestionAsked) and asked.question.key == "approve-split" and run.working == []
+    assert asked.question.values == ("yes", "unsaid", "no") and asked.question.default == "unsaid"
+    run.answer(value)
+    assert run.working == ([] if value == "no" else ["module_architect"]) and run.state.live == (value != "no")
+
+
 def test_only_the_keeper_asks_for_approvals_and_only_a_person_gives_them() -> None:
     run = Told("plan")
     run.plan()

@@ -40,6 +40,7 @@ class World:
     metric: str
     outcome: str = "ok"
     isolation: str = "bwrap"
+    asked: dict[str, bool] = field(default_factory=lambda: {"unattended": True})
     apart: bool = False
     """Of the runner that trains and predicts."""
     raw: bytes | None = None
@@ -50,7 +51,9 @@ class World:
 
     async def begin(self, **plan: object) -> None:
         card = DataCard(dataset_id="scans", name="scans", description="")
-        asked = RunRequested.make(run_id=self.run_id, sender="gateway", cause=None, requirement="classify scans")
+        asked = RunRequested.make(
+            run_id=self.run_id, sender="gateway", cause=None, requirement="classify scans", **self.asked
+        )
         fields = PLAN | {"task": self.table.coverage.task, "metric": self.metric} | plan
         await self.bus.append(asked)
         await self.bus.append(

@@ -21,7 +21,7 @@ from shared.contracts.base import new_run_id
 from shared.contracts.cases import CaseTable
 from shared.contracts.data import CaseList, DatasetLocked, IndexRow, ViewManifest
 from shared.contracts.erasure import Tombstone
-from shared.contracts.questions import NO, YES, QuestionAnswered
+from shared.contracts.questions import UNSAID, YES, QuestionAnswered
 from shared.contracts.rules import Rules
 from shared.contracts.runs import AcceptableRange, RoleFailed, WorkReturned
 from shared.contracts.scoring import RunScored
@@ -246,21 +246,23 @@ async def test_rules_that_could_tell_the_answers_are_valid_and_not_useful(world:
     assert f"{failed.evidence}." in result.rests_on
     locked = (await world.bus.state(world.run_id)).locked
     assert locked and f"{failed.evidence}." == locked.leakage.notes[-1]  # before any training, too
+    assert locked.unvouched == (how != "script")  # of which nobody could say so
 
 
-@pytest.mark.parametrize(("which", "value"), [("every", YES), ("every", NO), ("last", YES)])
+@pytest.mark.parametrize(("which", "value"), [("every", YES), ("every", UNSAID), ("last", YES)])
 async def test_who_approves_each_split_vouches_for_the_rules(world: World, which: str, value: str) -> None:
     world.table = by_rules(world.table, TOLD, [RULES])
+    world.asked = {}
     await world.begin()
     for number, salt in enumerate(("first", "second"), 1):
         await world.prepare(salt)
         await world.until(lambda state, number=number: state.locks == number)
-        if which == "every" or salt == "second":
-            asked = approval(await world.bus.state(world.run_id), "split")
-            said = {"run_id": world.run_id, "sender": "gateway", "cause": asked, "key": asked.question.key}
-            assert "they could have told the answers of test cases" in asked.question.text
-            await world.bus.append(asked)
-            await world.bus.append(QuestionAnswered.make(**said, value=value, by="anna"))
+        asked = approval(await world.bus.state(world.run_id), "split")
+        said = {"run_id": world.run_id, "sender": "gateway", "cause": asked, "key": asked.question.key, "by": "anna"}
+        assert "they could have told the answers of test cases" in asked.question.text
+        await world.bus.append(asked)
+        last = which == "every" or salt == "second"
+        await world.bus.append(QuestionAnswered.make(**said, value=value if last else UNSAID))
     await world.train()
     result = await world.wait(RunScored)
     assert isinstance(result, RunScored)
