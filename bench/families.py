@@ -1,6 +1,6 @@
 """Which of the dataset families of tests/families the search finds rules for: python -m bench.families [NAME ...]
 
-`--of second`, `third`, `fourth`, `fifth`, `sixth`, `seventh` or `eighth` takes the datasets of bench/strangers, which
+`--of second`, `third`, `fourth`, `fifth`, `sixth`, `seventh`, `eighth` or `ninth` takes the datasets of bench/strangers, which
 nobody tunes for.
 
 Each family is written anew, its rules are searched for as the Data Engineer's playbook does, and the cases that they
@@ -174,7 +174,7 @@ def _tried(folder: Path, one: Proposal, truth: Mapping[str, Any]) -> tuple[dict[
 def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--of", choices=("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"))
+    parser.add_argument("--of", choices=("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"))
     asked = parser.parse_args(words)
     families = import_module(f"bench.strangers.{asked.of}").FAMILIES if asked.of else FAMILIES
     outcomes: Counter[str] = Counter()

@@ -28,10 +28,10 @@ WORTH = 1.5
 """How many times coarser voxels have to be: a grid that is a little coarser blurs thin structures and saves nothing."""
 THICK, MIXED = 1.5, 0.15
 """Spacing across slices, in that within them, and the share of images whose slices lie across another axis."""
-TELLS, SMALL, PAIRS = 2.0, 0.01, 8
+TELLS, SMALL, SURE = 2.0, 0.01, 4.0
 """How many times the variance of (the logarithms of) structures' extents has to be larger in mm than in voxels for
-headers to be wrong, a variance of no consequence, and how often a structure has to have been seen again for that to be
-known."""
+headers to be wrong, a variance of no consequence, and what the logarithm of that ratio has to exceed, divided by the
+root of how often a structure was seen again: about twice its standard error."""
 SEGRESNET_SECONDS = 1200
 """Of training on a GPU from which the slower SegResNet ends ahead of the UNet."""
 
@@ -182,11 +182,11 @@ def nominal(looks: Sequence[Look]) -> tuple[float, float, float] | None:
                 voxels = np.log(extent)
                 seen.setdefault(number, []).append((voxels.tolist(), (voxels + np.log(look.spacing)).tolist()))
     pairs = sum(len(each) - 1 for each in seen.values())
-    if pairs < PAIRS:
+    if not pairs:
         return None
     # (voxels or mm, axes), summed over structures and images.
     voxels, mm = np.sum([len(each) * np.var(each, axis=0) for each in seen.values()], axis=0).sum(axis=1) / pairs
-    if mm <= TELLS * max(voxels, SMALL):
+    if mm <= max(TELLS, math.exp(SURE / math.sqrt(pairs))) * max(voxels, SMALL):
         return None
     depth, height, width = (float(f"{mm:.4g}") for mm in np.median([look.spacing for look in looks], axis=0))
     print(
