@@ -193,7 +193,7 @@ def test_shapes_of_cvat(tmp_path: Path) -> None:
     whole = np.repeat(np.arange(len(counts)) % 2, counts).reshape(24, 20).T
     assert np.argwhere(whole).tolist() == [[4, 21], [4, 22]]
     assert len(second.faults) == 2 and first.judged and not third.judged and not fourth.judged
-    assert [one.name for one in read_cvat(write(tmp_path / "b.xml", cvat(images)))] == ["1.png", "2.png"]
+    assert [one.name for one in read_cvat(write(tmp_path / "b.xml", cvat(images)))] == ["1.png", "2.png", "3.png"]
     with pytest.raises(TableError, match="no export of CVAT"):
         read_cvat(write(tmp_path / "c.xml", "<annotations><image/></annotations>"))
 
@@ -211,9 +211,14 @@ def marked(name: str, inside: str) -> str:
 OUTLINE = '<polygon label="nodule" points="3.00,3.00;12.00,3.00;12.00,9.50" z_order="0"></polygon>'
 
 
-@pytest.mark.parametrize("tags", [True, False])
-def test_pictures_of_cvat_that_nobody_read(tmp_path: Path, tags: bool) -> None:
-    """With tags for what is free the others were not read; without them a person has to say what no mark means."""
+@pytest.mark.parametrize("said", ["tags", "a tag that takes out", "in a document", "nowhere"])
+def test_pictures_of_cvat_that_nobody_read(tmp_path: Path, said: str) -> None:
+    """With tags for what is free the others were not read; without them a document or a person says what no mark
+    means."""
+    tags = said == "tags"
+    away = '<tag label="unusable"></tag>' if said == "a tag that takes out" else ""
+    if said == "in a document":
+        text(tmp_path / "README.md", "Two rounds of reading. A film\nwithout an outline shows no nodule.\n")
     for part in (1, 2):
         images = []
         for number in range(12):
@@ -221,17 +226,22 @@ def test_pictures_of_cvat_that_nobody_read(tmp_path: Path, tags: bool) -> None:
             picture(tmp_path / "images" / name)
             free = number % 4 == 1
             inside = OUTLINE if number % 4 > 1 else '<tag label="no_nodule"></tag>' if free and tags else ""
+            inside += away if number < 3 else ""
             images.append(marked(name, inside))
         text(tmp_path / f"task_{part}" / "annotations.xml", cvat(images))
     picture(tmp_path / "images" / "batch_1" / "T199.png")  # never uploaded
     asked = propose(tmp_path, "anomaly_detection", target="outline nodules")
     best = asked[0]
     assert best.coverage.label_values == {"nodule": 1}
-    if tags:
-        assert best.key == "" and best.coverage.cases == 18
+    if tags or said == "in a document":
+        assert best.key == "" and best.coverage.cases == (18 if tags else 24)
     else:
         choices = {one.choice.rpartition(", ")[2]: one.coverage.cases for one in asked if one.key == "mask"}
-        assert choices == {"without pictures that have no mark": 12, "where no mark means that nothing is there": 24}
+        marks, all_ = (12, 24) if said == "nowhere" else (10, 18)
+        assert choices == {
+            "without pictures that have no mark": marks,
+            "where no mark means that nothing is there": all_,
+        }
 
 
 def test_tags_of_cvat_are_classes(tmp_path: Path) -> None:

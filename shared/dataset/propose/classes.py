@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import Inner
@@ -24,7 +25,9 @@ _FEW_GRADES = 6
 _NO_CLASS_WORDS = """
     session ses visit scan fold batch part image img set sery slice patient subject sub case person p s day week
     month year im frame study exam participant view subj pat id data dataset dir folder archive vol volume chunk
-    split timepoint tp site center run rec acq
+    split timepoint tp run rec acq
+    site center centre zentrum centro institute hospital klinik klinikum clinic clinica hopital ospedale scanner
+    vendor machine
 """
 _NO_CLASS = frozenset(_NO_CLASS_WORDS.split())
 _HOLDER_WORDS = "img im image picture photo foto bild bilder imagen imagene dicom dcm nifti png jpg jpeg tif"
@@ -43,6 +46,8 @@ class Option:
     depth: int | None = None
     literal: bool = False
     """Whether each family has its value as a literal folder."""
+    unlike: bool = False
+    """Whether files of each value have forms and folders of their own, as those of several places do."""
     evidence: Evidence | None = None
     column: str = ""
     table: int | None = None
@@ -102,7 +107,9 @@ def classes_in_names(draft: Draft, look: Look, target: str = "") -> list[Option]
             continue
         values = [file.split("/")[depth] for _, file in look.units]
         if likely := _plausible(values, [], True, True):
-            found.append(Option(f"folder {depth + 1}", values, likely, depth=depth, literal=True))
+            forms = {(file.split("/")[depth], PurePath(file).suffix, file.count("/")) for _, file in look.units}
+            unlike = len({(suffix, deep) for _, suffix, deep in forms}) == len(forms)
+            found.append(Option(f"folder {depth + 1}", values, likely, depth=depth, literal=True, unlike=unlike))
     return found
 
 
@@ -133,7 +140,7 @@ def without_places(
     legends: Callable[[Option], Sequence[Legend]], few: bool,
 ) -> list[Option]:  # fmt: skip
     """Without parts of names of which none was asked for, where a column has a class that was asked for, and without
-    such folders of `few` of the images: they say where the images came from."""
+    such folders of `few` of the images or of files that are `unlike`: they say where the images came from."""
 
     def asked(option: Option) -> bool:
         counts = option.counts
@@ -143,7 +150,8 @@ def without_places(
 
     columns = [one for one in options if one.column and label_likeness(one.column) > 0 and asked(one)]
     named = [one for one in options if one.field or one.literal]
-    gone = [one for one in named if (columns or (few and one.where.startswith("folder "))) and not asked(one)]
+    places = [one for one in named if one.unlike or (few and one.where.startswith("folder "))]
+    gone = [one for one in (named if columns else places) if not asked(one)]
     return [one for one in options if one not in gone]
 
 

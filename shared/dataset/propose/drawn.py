@@ -25,7 +25,7 @@ def drawn_drafts(
     found = [*_objects(draft, survey), *_arrays(draft, survey, hints, legends)]
     if draft.dimensions == 2:
         usual = structure(only, draft.task, target)
-        found += [*_runs(draft, survey, usual), *_listed(draft, survey), *_files(draft, survey, legends)]
+        found += [*_runs(draft, survey, usual), *_listed(draft, survey, legends), *_files(draft, survey, legends)]
         found += region_drafts(draft, survey, usual, hints, legends)
     made = []
     for one, names in found:
@@ -67,7 +67,7 @@ def _runs(draft: Draft, survey: Survey, usual: str) -> Found:
     return found
 
 
-def _listed(draft: Draft, survey: Survey) -> Found:
+def _listed(draft: Draft, survey: Survey, legends: Sequence[Legend]) -> Found:
     files = [
         file
         for family in survey.families
@@ -101,9 +101,12 @@ def _listed(draft: Draft, survey: Survey) -> Found:
             joined = made.change(masks=(rule.model_copy(update={"structure": alike[0]}),))
             found.append((joined.decided("mask", f"{' and '.join(alike)} as one structure"), [alike[0]]))
         elif unread:
+            empty = made.change(masks=(rule.model_copy(update={"missing": "empty"}),))
+            if any(one.unmarked for one in legends):
+                found[-1] = (empty.decided("mask", said), list(names))
+                continue
             # Whether nothing is there or nobody looked is, too; what it explains more tells nothing.
             found[-1] = (made.decided("mask", f"{said}, without pictures that have no mark"), list(names))
-            empty = made.change(masks=(rule.model_copy(update={"missing": "empty"}),))
             empty = empty.change(prior=empty.prior - 0.4 * unread / max(1, draft.images) - 0.01)
             found.append((empty.decided("mask", f"{said}, where no mark means that nothing is there"), list(names)))
     return found

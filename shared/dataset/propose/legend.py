@@ -13,6 +13,7 @@ from shared.dataset.files.listing import Listing
 from shared.dataset.tables.cells import comparable
 from shared.dataset.tables.separated import read_text
 from shared.dataset.tables.tables import TableError, read_table
+from shared.vocabulary.reading import read
 
 _BACKGROUND = re.compile(r"(?:\w+ )?background|bg|unlabell?ed(?: data)?|void|clear label|none|hintergrund|fond", re.I)
 _MOST_BYTES = 300_000
@@ -25,6 +26,18 @@ _ITEM = re.compile(
 )
 """The same in a list of a sentence."""
 _SENTENCE = "a sentence"
+_ENDS = re.compile(r"[.!?;](?:\s|$)|\n\s*\n")
+_BARE = re.compile(
+    r"\b(?:no|without|lacks?|lacking) (?:\w+ ){0,3}"
+    r"(?:masks?|annotations?|outlines?|contours?|shapes?|polygons?|box(?:es)?|marks?|markings?|segmentations?|regions?)\b"
+    r"(?: \w+){0,4} ((?:shows?|contains?|ha(?:s|ve)|is|are|means?)\b.*)",
+    re.IGNORECASE,
+)
+_LACKS = re.compile(
+    r"^\w+(?: \w+)? (?:(?:no|without|free of) (?:visible |such )?(\w[\w -]*)"
+    r"|nothing|normal|healthy|negative|clean|empty)\b",
+    re.IGNORECASE,
+)
 _NAMES = ("name", "label", "class", "structure", "organ", "region", "meaning", "description", "category")
 _NUMBERS = ("id", "value", "index", "number", "label", "class", "code", "intensity", "pixel", "key", "idx")
 
@@ -44,6 +57,8 @@ class Legend:
     """Where in the file: a key such as `labels`."""
     background: frozenset[int | str] = frozenset()
     """Values or colours that are called background, and so are in neither."""
+    unmarked: bool = False
+    """Whether a sentence says that an image without a mark shows nothing."""
 
     @property
     def counted(self) -> bool:
@@ -94,7 +109,8 @@ def _of_file(path: Path, file: str) -> list[Legend]:
         return _of_object(yaml.safe_load(path.read_text(encoding="utf-8-sig")), file, "")
     if name.endswith((".txt", ".names", ".md")):
         content = read_text(path)
-        return _of_lines(content, file) or _of_pairs(content, file) or _of_sentences(content, file)
+        unmarked = [Legend(file, unmarked=True)] if says_unmarked(content) else []
+        return unmarked + (_of_lines(content, file) or _of_pairs(content, file) or _of_sentences(content, file))
     return _of_table(path, file)
 
 
@@ -185,7 +201,7 @@ def _of_pairs(content: str, file: str) -> list[Legend]:
 def _of_sentences(content: str, file: str) -> list[Legend]:
     """`0 background, 1 liver and 2 lesion` somewhere in a text. A list with a number that is not understood is none."""
     found = []
-    for sentence in re.split(r"[.!?](?:\s|$)|\n\s*\n", content):
+    for sentence in _ENDS.split(content):
         run: list[tuple[int, str]] = []
         for chunk in [*re.split(r"[,;]|\band\b(?=\s*\d)", " ".join(sentence.split())), ""]:
             one = _ITEM.search(chunk.strip())
@@ -196,6 +212,17 @@ def _of_sentences(content: str, file: str) -> list[Legend]:
                 found.append(_numbered(file, dict(run), _SENTENCE))
             run = [(int(one[1]), one[2])] if one else []
     return found
+
+
+def says_unmarked(content: str) -> bool:
+    """`A frame without a polygon shows no polyp`, `images with no mask are normal`."""
+    for sentence in _ENDS.split(content):
+        if found := _BARE.search(" ".join(sentence.split())):
+            told = _LACKS.search(found[1])
+            seen = read(told[1] or "") if told else None
+            if seen and (not seen.text or seen.concepts("finding") or "lesion" in seen.concepts("task")):
+                return True
+    return False
 
 
 def _of_table(path: Path, file: str) -> list[Legend]:

@@ -90,7 +90,8 @@ def _with(
         parts.append((source, rule, held))
     if only and any(held for _, _, held in parts):
         parts = [(source, _only(rule, held), held) for source, rule, held in parts if held]
-    empty = _unmarked_are_normal(draft, sources)
+    told = draft.task == "anomaly_detection" and any(one.unmarked for one in legends)
+    empty = told or _unmarked_are_normal(draft, sources)
     share = 1.0 if empty else len(frozenset.union(*[source.hits for source in sources])) / max(1, rows)
     likely = 0.25 * share + more
     likely += 0.25 * max(overlap(_FORM.sub(" ", target), source.what, *own) for source, _, _ in parts)
@@ -99,11 +100,12 @@ def _with(
         likely += 0.06 * min(3.0, math.log2(max(len(source.values) or 1 for source in sources)))
     likely += 0.3 * (1 - len(missing) / len(only)) if only else 0.0
     what = " and ".join(dict.fromkeys(source.what for source in sources))
+    bare = f" (images {'without one' if told else 'called normal'} show nothing)" if empty else ""
     made = draft.change(
         masks=tuple(rule.model_copy(update={"missing": "empty"}) if empty else rule for _, rule, _ in parts),
         others=tuple(piece for source, _, _ in parts for piece in source.pieces),
         prior=draft.prior + likely,
-    ).said("target", f"its masks are {what}" + (" (images called normal have none)" if empty else ""))
+    ).said("target", f"its masks are {what}{bare}")
     if missing and only:
         made = made.said("missing", f"asked for, but no structure says so: {', '.join(sorted(missing))}")
     return made if empty else with_marked(made, survey, frozenset.union(*[source.hits for source in sources]))

@@ -1,7 +1,8 @@
 """CVAT's export (for images 1.1): pictures of a task with boxes, polygons, ellipses and masks, in pixels.
 
-A picture with a shape or a tag was looked at. One without either was looked at where no picture has a tag and the rules
-say so (`missing`): whether it shows nothing or is still to be done the file does not tell.
+A picture with a shape or a tag was looked at. One without either was looked at where no picture has a tag that says so
+and the rules do (`missing`): whether it shows nothing or is still to be done the file does not tell. A tag such as
+`unusable` takes a picture out.
 """
 
 import math
@@ -24,16 +25,17 @@ _ROUND = 48
 
 
 def read_cvat(path: Path) -> list[Annotated]:
-    """All pictures, but those that somebody left unread among tagged ones. Raises TableError."""
+    """All pictures but those that a tag takes out or that were left unread among tagged ones. Raises TableError."""
     root = load_xml(path)
     if not is_cvat(root):
         raise TableError(f"{path.name} is no export of CVAT for images: it has no `image` with a name")
-    pictures = list(root.iter("image"))
-    tags = any(picture.find("tag") is not None for picture in pictures)
-    return [one for picture in pictures if (one := _picture(picture)).judged or not tags]
+    tags = {picture: [tag.get("label", "") for tag in picture.findall("tag")] for picture in root.iter("image")}
+    kept = [picture for picture, said in tags.items() if not (refused("remark", said) or any(map(unsure, said)))]
+    tagged = any(tags[picture] for picture in kept)
+    return [one for picture in kept if (one := _picture(picture, bool(tags[picture]))).judged or not tagged]
 
 
-def _picture(picture: Element) -> Annotated:
+def _picture(picture: Element, tagged: bool) -> Annotated:
     found = Annotated(picture.get("name", ""), size_of(picture.get("width"), picture.get("height")))
     # Points and lines mark no area.
     shapes = sorted((one for one in picture if one.tag in _AREAS), key=lambda one: int(one.get("z_order") or 0))
@@ -43,9 +45,7 @@ def _picture(picture: Element) -> Annotated:
             found.marks.append(Mark(shape.get("label", "").strip(), kind, numbers))
         except (ValueError, TypeError) as error:
             found.faults.append(f"{shape.tag} that cannot be drawn ({error}); correct or remove it")
-    tags = [tag.get("label", "") for tag in picture.findall("tag")]
-    away = refused("remark", tags) or any(map(unsure, tags))
-    found.judged = bool(shapes) or (bool(tags) and not away)
+    found.judged = bool(shapes) or tagged
     return found
 
 

@@ -13,6 +13,12 @@ _RANGE = 60
 """Names of a range at most, such as `L1 to L3`."""
 _ENUMERATED = 3
 """Words of a part of a sentence that is a name in an enumeration."""
+_TOLD_APART = re.compile(
+    r"\b(?:tell|distin|discrimin|different|differenz|separat|classif)\w* (?P<a>[^.;:]+?) from (?P<b>[^.;:]+)"
+    r"|\b(?:between|zwischen|entre|tra) (?P<c>[^.;:]+?) (?:and|und|et|y|e) (?P<d>[^.;:]+)"
+    r"|(?P<e>[^.;:]+?) (?:vs\.?|versus|contre|contra|gegen) (?P<f>[^.;:]+)",
+    re.IGNORECASE,
+)
 _SHORT = 4
 """Letters of a name that may be the beginning of a word."""
 _SIDES = (
@@ -27,15 +33,18 @@ def narrowed(requirement: str, names: Sequence[str], masks: bool = False, lesion
     """Names that are wanted: all where the request sets no limit, none where it sets one that no name answers to.
 
     Structures of `masks` that a request names are all that it wants, unless it speaks of all or of others, or wants
-    `lesions` and names where they lie. Of classes that alone is no limit: whoever wants to find one needs the others.
+    `lesions` and names where they lie. Of classes that alone is no limit, since whoever wants to find one needs the
+    others, but `A versus B` and `tell A from B` are.
     """
     seen = read(_listed(requirement))
     limits = _limits(seen, names)
     kept = tuple(names)
     if limits or any(concept == "others" for part in seen.left_out for *_, concept in found("limit", part)):
         kept = called(" ".join(limits), names) or called(seen.text, names)
-    elif masks and not found("collective", seen.text):
+    elif masks and not _collective(seen.text, names):
         kept = _wanted(seen.text, names, lesions) or kept
+    elif not masks and not any(found("limit", seen.text)):
+        kept = _told_apart(requirement, names) or kept
     gone, text = called(" ".join(seen.left_out), names), called(seen.text, names)
     named = [called(one, names, concepts=False) for one in (" ".join(seen.left_out), seen.text)]
     dropped = (set(gone) - set(text)) | (set(named[0]) - set(named[1]))
@@ -51,6 +60,21 @@ def _wanted(text: str, names: Sequence[str], lesions: bool) -> tuple[str, ...]:
     meant = {name for name, own in told.items() if own and own <= about and _words(name) & {_leaf(one) for one in own}}
     chosen = _of_side(text, [name for name in names if name in {*spelt, *meant}])
     return chosen if not lesions or any(read(name).concepts("finding") for name in chosen) else ()
+
+
+def _collective(text: str, names: Sequence[str]) -> bool:
+    """Whether a text speaks of all structures; `every polyp` is all of one."""
+    rests = [text[end:].split() for _, end, _ in found("collective", text)]
+    return not all(rest and called(rest[0], names, concepts=False) for rest in rests)
+
+
+def _told_apart(requirement: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Classes on both sides of `A versus B`, `between A and B` or `tell A from B`; none without such words."""
+    for match in _TOLD_APART.finditer(requirement):
+        sides = [called(side, names) for side in match.groups() if side]
+        if all(sides) and len(set().union(*sides)) > max(map(len, sides)):
+            return tuple(name for name in names if any(name in side for side in sides))
+    return ()
 
 
 def _leaf(concept: str) -> str:
@@ -111,7 +135,7 @@ def _shortened(name: str, said: Collection[str], asked: str) -> bool:
     full = " ".join(rf"\b{letter}[a-z]+" for letter in name) if initials else r"(?!)"
     return (
         begins
-        or bool(re.search(full, asked, re.IGNORECASE))
+        or bool(re.search(full, asked.replace(" s ", " "), re.IGNORECASE))  # of `Parkinson's`
         or (len(own) > 1 and "".join(word[0] for word in own).upper() in asked.split())
     )
 
