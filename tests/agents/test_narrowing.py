@@ -45,6 +45,11 @@ SPOTS = ("basal cell carcinoma", "melanoma", "naevus", "seborrhoeic keratosis")
         ("the spleen, other organs are not wanted", ORGANS, {"spleen"}),
         ("cancer or not, but we have only few of malignant ones", CLASSES, set(CLASSES)),
         ("grades 0 and 1 only", ("0", "1", "2"), {"0", "1"}),
+        ("tell Parkinson's disease from healthy controls on SPECT", ("Control", "PD", "SWEDD"), {"Control", "PD"}),
+        ("PD versus control", ("Control", "PD", "SWEDD"), {"Control", "PD"}),
+        ("distinguish between melanoma and moles", SPOTS, {"melanoma", "naevus"}),
+        ("tell from one picture whether it is benign or malignant", CLASSES, set(CLASSES)),
+        ("melanoma versus everything else", SPOTS, set(SPOTS)),
     ],
 )  # fmt: skip
 def test_what_a_request_limits_itself_to(request_text: str, names: tuple[str, ...], wanted: set[str]) -> None:
@@ -71,6 +76,8 @@ NECK = ("Brainstem", "Mandible", "Parotid_L", "Parotid_R", "SpinalCord")
         ("parotids and spinal cord in head and neck patients", NECK, {"Parotid_L", "Parotid_R", "SpinalCord"}),
         ("both hippocampi", ("L-Hippocampus", "L-Thalamus", "R-Hippocampus"), {"L-Hippocampus", "R-Hippocampus"}),
         ("aorta and IVC", ("aorta", "inferior_vena_cava", "liver"), {"aorta", "inferior_vena_cava"}),
+        ("Leber und Nieren einzeichnen", ("Leber", "Milz", "Niere_L", "Niere_R"), {"Leber", "Niere_L", "Niere_R"}),
+        ("segment all ribs and the liver", ("liver", "rib 1", "rib 2", "spleen"), {"liver", "rib 1", "rib 2"}),
         ("lumbar spine, L1 through L3", ("L1", "L2", "L3", "L4", "T12"), {"L1", "L2", "L3"}),
     ],
 )  # fmt: skip
@@ -84,11 +91,14 @@ def test_where_lesions_are_wanted_an_organ_says_where_they_lie() -> None:
     names = ("pancreas", "tumour")
     assert narrowed("anomaly detection in CT of the pancreas", names, masks=True, lesions=True) == names
     assert narrowed("draw the tumours in CT", names, masks=True, lesions=True) == ("tumour",)
+    assert narrowed("mark every polyp", ("instrument", "polyp"), masks=True, lesions=True) == ("polyp",)
 
 
 def test_names_hold_any_sign() -> None:
     names = ("AMD (dry)", "C++", "RV", "[x", "a|b")
     assert narrowed("the right ventricle only", names) == ("RV",)
+    assert narrowed("densità A, B, C, D", ("A", "B", "C")) == ("A", "B", "C")
+    assert narrowed("肝臓・脾臓をセグメンテーション", ("肝臓", "脾臓"), masks=True) == ("肝臓", "脾臓")
 
 
 def test_what_is_left_out_by_name_is_left_out_though_its_kind_is_wanted() -> None:

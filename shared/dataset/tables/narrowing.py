@@ -110,7 +110,8 @@ def called(text: str, names: Sequence[str], concepts: bool = True) -> tuple[str,
     it is short for (`MYO`, `IVC`). Where it speaks of one side alone, no name of the other."""
     asked = plain(_listed(text))
     many = Counter(map(_bent, words(asked)))
-    full = [name for name in names if _words(name) <= many.keys()]
+    # Of `A` or a name in other letters nothing is a word.
+    full = [name for name in names if (own := _words(name)) and own <= many.keys()]
     # `liver tumours` says `liver` no second time.
     chosen = [
         name
@@ -141,7 +142,10 @@ def _shortened(name: str, said: Collection[str], asked: str) -> bool:
 
 
 def _bent(word: str) -> str:
-    """One form of a word: `artery` of `arteries`, `hippocamp` of `hippocampi` and `hippocampus`."""
+    """One form of a word: `artery` of `arteries`, `hippocamp` of `hippocampi` and `hippocampus`, `niere` of
+    `nieren`."""
+    if len(word) > 5 and word.endswith("en"):
+        return word[:-1]
     for ending, instead in (("ie", "y"), ("us", ""), ("ae", "a"), ("i", "")):
         if len(word) > 6 and word.endswith(ending):
             return word.removesuffix(ending) + instead
