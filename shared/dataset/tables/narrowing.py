@@ -15,6 +15,8 @@ _ENUMERATED = 3
 """Words of a part of a sentence that is a name in an enumeration."""
 _TOLD_APART = re.compile(
     r"\b(?:tell|distin|discrimin|different|differenz|separat|classif)\w* (?P<a>[^.;:]+?) from (?P<b>[^.;:]+)"
+    r"|\bdisting\w+ (?P<g>[^.;:]+?) (?:de|du|des|d['’]une?|da|dai|dalla|del)\b(?P<h>[^.;:]+)"
+    r"|(?P<i>[^.;:]+?) von (?P<j>[^.;:]+?) (?:zu )?(?:unterscheid|abgrenz|trenn)\w+"
     r"|\b(?:between|zwischen|entre|tra) (?P<c>[^.;:]+?) (?:and|und|et|y|e) (?P<d>[^.;:]+)"
     r"|(?P<e>[^.;:]+?) (?:vs\.?|versus|contre|contra|gegen) (?P<f>[^.;:]+)",
     re.IGNORECASE,
@@ -39,12 +41,12 @@ def narrowed(requirement: str, names: Sequence[str], masks: bool = False, lesion
     seen = read(_listed(requirement))
     limits = _limits(seen, names)
     kept = tuple(names)
-    if limits or any(concept == "others" for part in seen.left_out for *_, concept in found("limit", part)):
+    if not masks and (apart := _told_apart(requirement, names)):
+        kept = apart
+    elif limits or any(concept == "others" for part in seen.left_out for *_, concept in found("limit", part)):
         kept = called(" ".join(limits), names) or called(seen.text, names)
     elif masks and not _collective(seen.text, names):
         kept = _wanted(seen.text, names, lesions) or kept
-    elif not masks and not any(found("limit", seen.text)):
-        kept = _told_apart(requirement, names) or kept
     gone, text = called(" ".join(seen.left_out), names), called(seen.text, names)
     named = [called(one, names, concepts=False) for one in (" ".join(seen.left_out), seen.text)]
     dropped = (set(gone) - set(text)) | (set(named[0]) - set(named[1]))
@@ -78,7 +80,7 @@ def _told_apart(requirement: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _leaf(concept: str) -> str:
-    return words(concept.split("/")[-1])[-1]
+    return _bent(words(concept.split("/")[-1])[-1])
 
 
 def _of_side(text: str, found: Sequence[str]) -> tuple[str, ...]:
