@@ -1,14 +1,42 @@
 """The limit that a request sets to classes or structures, and the question where it leaves too little."""
 
 from shared.agent.brief import Brief
-from shared.contracts.cases import Coverage
-from shared.contracts.questions import Option, Question
+from shared.contracts.cases import Coverage, Proposal
+from shared.contracts.questions import NO, YES, Option, Question
 from shared.dataset.tables.narrowing import called, narrowed
+from shared.dataset.tables.words import outcomes, says_nothing
+from shared.vocabulary.reading import read
 
 KEY, ALL = "only", "all"
 """Key of the question which classes or structures are meant, and the answer that sets no limit."""
+CLASSES = "classes"
+"""Key of the question whether classes are meant that nobody can read."""
 MOST = 60
 """Names that are offered as options."""
+
+
+def unreadable(brief: Brief, best: Proposal) -> Question | None:
+    """Whether classes are meant of which neither the request nor a word that is known says anything (`LF`, `find_3`),
+    where the request names a finding: they may be of another question."""
+    said, names = brief.requested.requirement, best.coverage.label_names
+    if best.coverage.task != "diagnosis" or best.coverage.ordered or CLASSES in brief.answers:
+        return None
+    wanted = sorted(one.rpartition("/")[2] for one in read(said).concepts("finding"))
+    if not wanted or called(said, names) or outcomes(names) or any(map(_readable, names)):
+        return None
+    return Question(
+        key=CLASSES,
+        text=f"The request is about {', '.join(wanted)}. What the files tell best is {', '.join(names[:MOST])}: "
+        f"{best.says}. Are these the classes that are meant?",
+        options=(Option(value=YES, says="train on them"), Option(value=NO, says="end the run")),
+        default=YES,
+    )
+
+
+def _readable(name: str) -> bool:
+    seen = read(name)
+    known = any(seen.concepts(kind) for kind in ("finding", "anatomy", "who"))
+    return known or name.isdecimal() or says_nothing(name)
 
 
 def limited(brief: Brief, coverage: Coverage) -> tuple[str, ...] | Question:

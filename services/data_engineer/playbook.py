@@ -6,12 +6,12 @@ from typing import Any
 import yaml
 from pydantic import JsonValue
 
-from services.data_engineer.narrowing import limited
+from services.data_engineer.narrowing import CLASSES, limited, unreadable
 from shared.agent.brief import Brief
 from shared.agent.calls import call, submit, text_of
 from shared.contracts.cases import Coverage, Proposal
 from shared.contracts.data import PreparedDataset
-from shared.contracts.questions import Option, Question
+from shared.contracts.questions import NO, Option, Question
 from shared.contracts.runs import Claim, Infeasibility, WorkReturned
 from shared.contracts.tools import ProposeRules, ReadFiles, WriteFiles
 from shared.contracts.transcript import Call, Observation
@@ -29,7 +29,10 @@ def playbook(brief: Brief) -> Script:
     proposals = yield from search(brief, brief.planned.plan.labels)
     best, notes = proposals[0], [proposals[0].says]
     names = best.coverage.label_names
-    wanted = undecided(proposals, brief.answers) or limited(brief, best.coverage)
+    if brief.answers.get(CLASSES) == NO:
+        said = f"a person said that {', '.join(names)} are not the classes that are meant"
+        raise GateFailed(f"{said}: name the column or folder that tells them in a new request", "dataset_lockable")
+    wanted = undecided(proposals, brief.answers) or unreadable(brief, best) or limited(brief, best.coverage)
     if isinstance(wanted, Question):
         judged = yield (submit("ask_person", wanted),)
         raise UserError("a question was not accepted: " + "; ".join(judged.notes))

@@ -13,6 +13,7 @@ from shared.contracts.rules import Rules
 from shared.dataset.intake.intake_records import Order
 from shared.dataset.rules.resolve import resolve
 from shared.dataset.tables.narrowing import called, narrowed
+from shared.errors import GateFailed
 from tests.agents.data_engineer_bench import Bench, End, brief
 from tests.dataset.intake_shard import run
 from tests.scorer.case_tables import locked, ref, table
@@ -169,6 +170,20 @@ def test_structures_that_were_not_asked_for_are_in_no_case(bench: Bench) -> None
 def test_classes_that_were_not_asked_for_are_in_no_case(bench: Bench) -> None:
     breasts(bench.data)
     assert label_names(bench, bench.run(brief(requirement="benign against malignant (ignore normal)"))) == CLASSES[:2]
+
+
+def test_classes_that_nobody_can_read_are_asked_about_where_the_request_names_a_finding(bench: Bench) -> None:
+    for number in range(36):
+        noise(bench.data / ("LDGCB", "LF", "LH")[number % 3] / f"{number:02d}.png", number)
+    requirement = "does a lymphoma respond to treatment?"
+    asked = bench.run(brief(requirement=requirement))
+    assert (asked.tool, asked.answer.key, asked.answer.default) == ("ask_person", "classes", "yes")
+    assert "about lymphoma" in asked.answer.text and "LDGCB, LF, LH" in asked.answer.text
+    for plain in ("tell the three groups apart", "lymphoma: LDGCB, LF or LH"):
+        assert bench.run(brief(requirement=plain)).tool == "submit_dataset"
+    assert bench.run(brief(requirement=requirement, answers={"classes": "yes"})).tool == "submit_dataset"
+    with pytest.raises(GateFailed, match="name the column or folder"):
+        bench.run(brief(requirement=requirement, answers={"classes": "no"}))
 
 
 @pytest.mark.parametrize(
