@@ -71,7 +71,7 @@ def search(brief: Brief, config: Config, offered: str) -> Generator[tuple[Call, 
     """
     seconds = seconds_for(brief)
     first = min(WIDTH, int(seconds / ROUNDS / TRY_SECONDS))
-    seed = _changes(config, {"set": {"training.seed": brief.requested.seed}})
+    seed = _changes(config, {"set": {"training.seed": brief.requested.seed}}, {})
     tried = list(alternatives(brief, config, offered).items())[: max(0, first - 1)]
     left = {PLAIN: seed} | {name: seed | changes for name, changes in tried}
     if len(left) < 2:
@@ -110,9 +110,10 @@ def alternatives(brief: Brief, config: Config, offered: str) -> dict[str, Change
     """Name -> changes of keys that the configuration has, most promising first: weights that fit, then what the
     template's search.yaml offers. What changes nothing is none."""
     found = {"weights": weights(brief, config)}
+    settled = brief.assembled.config if brief.assembled else {}
     for name, one in _parsed(offered).items():
         if isinstance(one, dict) and re.fullmatch(r"[A-Za-z0-9_-]{1,36}", str(name)) and name not in (PLAIN, "weights"):
-            found[name] = _changes(config, one)
+            found[name] = _changes(config, one, settled)
     return {name: changes for name, changes in found.items() if changes}
 
 
@@ -135,15 +136,20 @@ def weights(brief: Brief, config: Config) -> Changes:
     return {"model.backbone": fit.backbone, "model.width": fit.width, "model.weights": best.path}
 
 
-def _changes(config: Config, one: Mapping[str, Any]) -> Changes:
-    """Of an entry of search.yaml; nothing where it does not fit the configuration."""
+def _changes(config: Config, one: Mapping[str, Any], settled: Mapping[str, JsonValue]) -> Changes:
+    """Of an entry of search.yaml; nothing where it does not fit the configuration. `settled`: what became of `auto`."""
+
+    def now(key: str) -> Any:
+        there = _at(config, key)
+        return settled.get(key, there) if there == "auto" else there
+
     sets, times, where = (part if isinstance(part := one.get(key), dict) else {} for key in ("set", "times", "where"))
     if any(_at(config, key) not in (value if isinstance(value, list) else [value]) for key, value in where.items()):
         return {}
-    wanted = dict(sets) | {key: _times(_at(config, key), factor) for key, factor in times.items()}
+    wanted = dict(sets) | {key: _times(now(key), factor) for key, factor in times.items()}
     if any(value is None or _at(config, key) is _ABSENT for key, value in wanted.items()):
         return {}
-    return {key: value for key, value in wanted.items() if value != _at(config, key)}
+    return {key: value for key, value in wanted.items() if value != now(key)}
 
 
 def _times(value: object, factor: object) -> JsonValue:

@@ -15,6 +15,7 @@ from services.model_trainer.search import alternatives
 from services.tool_runner.mounts import TEMPLATES
 from shared.agent.brief import Brief
 from shared.agent.tries import ahead
+from shared.contracts.modules import AssembledModule, ModuleAssembled
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
 from shared.contracts.weights import Offered
@@ -43,8 +44,13 @@ def begun(its: Brief, config: str = CONFIG) -> tuple[Script, tuple[Call, ...]]:
     return script, script.send(seen(read(**{"config.yaml": config, "search.yaml": OFFERED})))
 
 
-def timed(seconds: float, search: float | None = None, shelf: tuple[Offered, ...] = ()) -> Brief:
-    update = {"train_seconds": seconds, "search_seconds": search, "weights": shelf}
+def timed(
+    seconds: float, search: float | None = None, shelf: tuple[Offered, ...] = (), settled: dict[str, Any] | None = None
+) -> Brief:
+    module = AssembledModule(template="diagnosis", model="cnn", loss="cross entropy", input_shape=(1, 32, 32))
+    made = {"module": module, "batch_shapes": {}, "workspace_sha256": "2" * 64, "config": settled or {}}
+    assembled = ModuleAssembled.make(run_id="r1", sender="module_architect", cause=None, **made)
+    update = {"train_seconds": seconds, "search_seconds": search, "weights": shelf, "assembled": assembled}
     return brief("model_trainer").model_copy(update=update)
 
 
@@ -180,27 +186,35 @@ of no form: 7
     assert alternatives(timed(1000), config, "[:") == alternatives(timed(1000), config, "- a") == {}
 
 
-@pytest.mark.parametrize("template", ["diagnosis", "report_generation"])
-def test_images_whose_size_follows_from_the_time_are_tried_finer(template: str) -> None:
-    config, offered = ((TEMPLATES / template / name).read_text() for name in ("config.yaml", "search.yaml"))
-    assert alternatives(timed(1000), parsed(config), offered)["finer"] == {"preprocess.passes": 4}
-    settled = parsed(config.replace("input_shape: auto", "input_shape: [24, 64, 64]"))
-    assert {"larger-input"} <= {*alternatives(timed(1000), settled, offered)} and "finer" not in alternatives(
-        timed(1000), settled, offered
-    )
+@pytest.mark.parametrize(
+    ("template", "name", "key", "settled", "wanted"),
+    [
+        ("diagnosis", "larger-input", "preprocess.input_shape", [24, 64, 64], [32, 96, 96]),
+        ("report_generation", "larger-input", "preprocess.input_shape", [64, 48], [96, 72]),
+        ("segmentation", "smaller-patch", "preprocess.patch_size", [1, 128, 96], [1, 88, 64]),
+    ],
+)
+def test_what_auto_was_settled_to_is_changed(
+    template: str, name: str, key: str, settled: list[int], wanted: list[int]
+) -> None:
+    """Bounds of what follows from images and time often change nothing."""
+    config, offered = ((TEMPLATES / template / file).read_text() for file in ("config.yaml", "search.yaml"))
+    assert name not in alternatives(timed(1000), parsed(config), offered)
+    assert alternatives(timed(1000, settled={key: settled}), parsed(config), offered)[name] == {key: wanted}
 
 
 @pytest.mark.parametrize(("template", "name"), SEARCHED, ids=lambda one: one)
 def test_what_a_template_offers_is_a_configuration_of_it(template: str, name: str, tmp_path: Path) -> None:
     config = (TEMPLATES / template / name).read_text()
     offered = (TEMPLATES / template / "search.yaml").read_text()
-    settled = config.replace("input_shape: auto", "input_shape: [24, 64, 64]")
-    found = alternatives(timed(1000), parsed(settled), offered)
+    for key in ("input_shape", "patch_size"):
+        config = config.replace(f"{key}: auto", f"{key}: [24, 64, 64]")
+    found = alternatives(timed(1000), parsed(config), offered)
     listed = yaml.safe_load(offered)
     assert all(one["why"] for one in listed.values())
     assert {*listed} - {*found} <= {one for one in listed if "where" in listed[one]}, "a key that is not there"
     for number, changes in enumerate(found.values()):
-        changed = parsed(settled)
+        changed = parsed(config)
         for key, value in changes.items():
             section, _, last = key.partition(".")
             changed[section][last] = value  # type: ignore[index]
