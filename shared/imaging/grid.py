@@ -115,6 +115,23 @@ def difference(source: Grid, target: Grid) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def within(source: Grid, target: Grid) -> tuple[Turn, tuple[int, int, int]] | None:
+    """How an array on `source` is turned, and at which voxel of `target` it begins, where its voxels are a part of
+    those and begin elsewhere: a mask that was cut to what it marks, as 3D Slicer saves it. None for other grids."""
+    if source.affine is None or target.affine is None or len(source.shape) != 3 or len(target.shape) != 3:
+        return None
+    turn = nearest(directions(source.affine), directions(target.affine))
+    size = [source.shape[place] for place in turn.order]
+    moved = turn.moved(np.asarray(source.affine, float), source.shape)
+    start = np.rint(np.linalg.solve(target.affine[:3, :3], moved[:3, 3] - target.affine[:3, 3])).astype(int)
+    if not start.any() or (start < 0).any() or (start + size > target.shape).any():
+        return None
+    placed = moved.copy()
+    placed[:3, 3] -= target.affine[:3, :3] @ start
+    there = Grid(tuple(size), np.asarray(target.affine))
+    return None if isinstance(turn_between(Grid(tuple(size), placed), there), str) else (turn, tuple(map(int, start)))
+
+
 def onto(array: np.ndarray, source: Grid, target: Grid) -> np.ndarray:
     """An array on the grid `source` (further axes may follow), on the axes of `target`; a view. Raises BadImage."""
     found = turn_between(source, target)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .errors import BadImage, guarded
 from .formats import Format, known_format
-from .grid import Grid, onto
+from .grid import Grid, onto, within
 from .image import Image
 from .volume import read, slices
 
@@ -135,7 +135,13 @@ def parsed(colour: str) -> tuple[int, int, int]:
 
 
 def on_image(labels: np.ndarray, grid: Grid | None, image: Image, name: str) -> np.ndarray:
-    """Labels on the axes of `image`. Raises BadImage where they lie on another grid."""
+    """Labels on the axes of `image`, 0 around a mask that was cut to what it marks. Raises BadImage where they lie on
+    another grid."""
+    if grid and (part := within(grid, image.grid)):
+        turn, start = part
+        whole, cut = np.zeros(image.grid.shape, labels.dtype), turn(labels)
+        whole[tuple(slice(at, at + size) for at, size in zip(start, cut.shape, strict=True))] = cut
+        return whole
     try:
         return onto(labels, grid or Grid(labels.shape), image.grid)
     except BadImage as error:

@@ -1,7 +1,10 @@
 """Files that cannot be read are named where rules are proposed and tried."""
 
+import gzip
 import json
+import math
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +57,23 @@ def test_unreadable_files_are_named_with_size_and_cause(tmp_path: Path) -> None:
     size = (tmp_path / "1.nii.gz").stat().st_size
     assert said.startswith("UNREADABLE: 3 of 3 image files cannot be read: ")
     assert f"0.nii.gz (holds NaN), 1.nii.gz (cut off, {size} bytes), 2.nii.gz (0 bytes)" in said
+
+
+@pytest.mark.parametrize("what", ["stream", "offset", "length"])
+def test_nonsense_in_a_volume_ends_nothing(tmp_path: Path, what: str) -> None:
+    volume(tmp_path / "1.nii.gz")
+    packed = bytearray((tmp_path / "1.nii.gz").read_bytes())
+    plain = bytearray(gzip.decompress(packed))
+    if what == "offset":
+        plain[108:112] = struct.pack("<f", math.inf)
+    elif what == "length":
+        plain = plain[:300]
+    packed = bytearray(gzip.compress(plain))
+    if what == "stream":
+        packed[10:40] = b"\x00" * 30
+    (tmp_path / "1.nii.gz").write_bytes(packed)
+    said = in_words(list_files(tmp_path), list_files(tmp_path).images)
+    assert ("1.nii.gz (cut off" in said) == (what != "offset")
 
 
 def test_proposals_and_tried_rules_name_them(tmp_path: Path) -> None:

@@ -69,6 +69,27 @@ def test_a_mask_elsewhere_is_refused(tmp_path: Path) -> None:
         on_image(LABELS[:, :, :5], Grid((16, 14, 5), affine), image, "m")
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_mask_that_was_cut_to_what_it_marks_lies_where_its_header_says(turned: bool) -> None:
+    """As 3D Slicer saves segmentations."""
+    affine = np.array([[0, -1.5, 0, 40], [1, 0, 0, -7], [0, 0, 3, 2], [0, 0, 0, 1.0]])
+    image = Image(VOLUME[..., None], affine)
+    start, whole = (3, 2, 1), np.zeros_like(LABELS)
+    part = (slice(3, 12), slice(2, 9), slice(1, 5))
+    whole[part] = LABELS[part]
+    cut, own = whole[part], affine.copy()
+    own[:3, 3] = affine[:3] @ (*start, 1)
+    if turned:
+        own[:3, 3] += own[:3, 0] * (cut.shape[0] - 1)
+        own[:3, 0], cut = -own[:3, 0], cut[::-1]
+    np.testing.assert_array_equal(on_image(cut, Grid(cut.shape, own), image, "m"), whole)
+    for wrong in (0.4 * own[:3, 1], 20 * own[:3, 2]):  # between voxels, and outside of the image
+        moved = own.copy()
+        moved[:3, 3] += wrong
+        with pytest.raises(BadImage, match="voxels where the image has"):
+            on_image(cut, Grid(cut.shape, moved), image, "m")
+
+
 def test_a_mask_without_a_place_fits_by_its_size(tmp_path: Path) -> None:
     image = read(series(tmp_path / "s", VOLUME))
     np.save(tmp_path / "m.npy", LABELS.transpose(2, 1, 0))

@@ -4,6 +4,7 @@ import gzip
 import os
 import struct
 import time
+import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from shared.dataset.survey.naming import evenly
 MOST_ENDS = 3000
 _SECONDS = 5.0
 _SHOWN = 6
+_BROKEN = (EOFError, OSError, ValueError, OverflowError, zlib.error)
+"""What reading a gzip or a header of nonsense raises."""
 
 
 def in_words(listing: Listing, files: Collection[str], known: Mapping[str, str] | None = None) -> str:
@@ -72,7 +75,7 @@ def _nifti_is_cut(path: Path, name: str, size: int) -> bool:
     try:
         with gzip.open(path) if name.endswith(".gz") else path.open("rb") as stream:
             head = stream.read(348)
-    except (EOFError, OSError):
+    except _BROKEN:
         return True
     if len(head) < 348:
         return True
@@ -83,7 +86,10 @@ def _nifti_is_cut(path: Path, name: str, size: int) -> bool:
     bits = struct.unpack_from(order + "h", head, 72)[0]
     if not 1 <= dims[0] <= 7:
         return False
-    asked = int(struct.unpack_from(order + "f", head, 108)[0])
+    offset = struct.unpack_from(order + "f", head, 108)[0]
+    if not 0 <= offset < 1 << 31:
+        return False
+    asked = int(offset)
     asked += int(np.prod([max(1, float(edge)) for edge in dims[1 : dims[0] + 1]])) * bits // 8
     if name.endswith(".gz"):
         with path.open("rb") as stream:
@@ -99,6 +105,6 @@ def _members(path: Path) -> bool:
         with gzip.open(path) as stream:
             while stream.read(1 << 20):
                 pass
-    except (EOFError, OSError, ValueError):
+    except _BROKEN:
         return False
     return True

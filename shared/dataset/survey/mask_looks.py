@@ -16,7 +16,7 @@ from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.table_looks import TableLook, plain
 from shared.imaging.errors import BadImage
 from shared.imaging.formats import suffix_of
-from shared.imaging.grid import Grid, difference
+from shared.imaging.grid import Grid, difference, within
 
 _WORD = re.compile(r"\d+|[^\W\d_]+")
 _CHANNELS = 8
@@ -44,7 +44,7 @@ def off_grid(image: str, mask: str, looker: Looker) -> str | None:
         return None
     grids = [Grid(tuple(head.shape), head.affine) for head in heads]
     try:
-        return difference(grids[1], grids[0]) or ""
+        return "" if within(grids[1], grids[0]) else difference(grids[1], grids[0]) or ""
     except BadImage as error:
         return str(error)
 
