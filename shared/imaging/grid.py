@@ -129,7 +129,8 @@ def within(source: Grid, target: Grid) -> tuple[Turn, tuple[int, int, int]] | No
     placed = moved.copy()
     placed[:3, 3] -= target.affine[:3, :3] @ start
     there = Grid(tuple(size), np.asarray(target.affine))
-    return None if isinstance(turn_between(Grid(tuple(size), placed), there), str) else (turn, tuple(map(int, start)))
+    apart = isinstance(turn_between(Grid(tuple(size), placed), there), str)
+    return None if apart else (turn, (int(start[0]), int(start[1]), int(start[2])))
 
 
 def onto(array: np.ndarray, source: Grid, target: Grid) -> np.ndarray:
