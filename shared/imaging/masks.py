@@ -137,12 +137,12 @@ def parsed(colour: str) -> tuple[int, int, int]:
 def on_image(labels: np.ndarray, grid: Grid | None, image: Image, name: str) -> np.ndarray:
     """Labels on the axes of `image`, 0 around a mask that was cut to what it marks. Raises BadImage where they lie on
     another grid."""
-    if grid and (part := within(grid, image.grid)):
-        turn, start = part
-        whole, cut = np.zeros(image.grid.shape, labels.dtype), turn(labels)
-        whole[tuple(slice(at, at + size) for at, size in zip(start, cut.shape, strict=True))] = cut
-        return whole
     try:
+        if grid and (part := within(grid, image.grid)):
+            turn, start = part
+            whole, cut = np.zeros(image.grid.shape, labels.dtype), turn(labels)
+            whole[tuple(slice(at, at + size) for at, size in zip(start, cut.shape, strict=True))] = cut
+            return whole
         return onto(labels, grid or Grid(labels.shape), image.grid)
     except BadImage as error:
         raise BadImage(f"the mask {name} {error}; give the mask of this image, or resample it onto it") from error

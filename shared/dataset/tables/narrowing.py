@@ -14,11 +14,11 @@ _RANGE = 60
 _ENUMERATED = 3
 """Words of a part of a sentence that is a name in an enumeration."""
 _TOLD_APART = re.compile(
-    r"\b(?:tell|distin|discrimin|different|differenz|separat|classif)\w* (?P<a>[^.;:]+?) from (?P<b>[^.;:]+)"
-    r"|\bdisting\w+ (?P<g>[^.;:]+?) (?:de|du|des|d['’]une?|da|dai|dalla|del)\b(?P<h>[^.;:]+)"
-    r"|(?P<i>[^.;:]+?) von (?P<j>[^.;:]+?) (?:zu )?(?:unterscheid|abgrenz|trenn)\w+"
-    r"|\b(?:between|zwischen|entre|tra) (?P<c>[^.;:]+?) (?:and|und|et|y|e) (?P<d>[^.;:]+)"
-    r"|(?P<e>[^.;:]+?) (?:vs\.?|versus|contre|contra|gegen) (?P<f>[^.;:]+)",
+    r"\b(?:tell|distin|discrimin|different|differenz|separat|classif)\w* ([^.;:]+?) from ([^.;:]+)"
+    r"|\bdisting\w+ ([^.;:]+?) (?:de|du|des|d['’]une?|da|dai|dalla|del)\b([^.;:]+)"
+    r"|([^.;:]+?) von ([^.;:]+?) (?:zu )?(?:unterscheid|abgrenz|trenn)\w+"
+    r"|\b(?:between|zwischen|entre|tra) ([^.;:]+?) (?:and|und|et|y|e) ([^.;:]+)"
+    r"|([^.;:]+?) (?:vs\.?|versus|contre|contra|gegen) ([^.;:]+)",
     re.IGNORECASE,
 )
 _SHORT = 4
