@@ -13,6 +13,12 @@ def ball(shape: tuple[int, ...], centre: Any, radii: Any) -> np.ndarray:
     return sum(((g - c) / r) ** 2 for g, c, r in zip(grids, centre, radii, strict=True)) <= 1
 
 
+def far(at: list[np.ndarray], mid: Any, radii: Any) -> np.ndarray:
+    """How far points are from the middle of an ellipsoid, below 1 inside."""
+    radii = np.broadcast_to(radii, (3,))
+    return np.sqrt(sum(((a - m) / r) ** 2 for a, m, r in zip(at, mid, radii, strict=True)))
+
+
 def near(rng: Any, *values: float, by: float = 1.5) -> list[float]:
     return [float(v + rng.uniform(-by, by)) for v in values]
 

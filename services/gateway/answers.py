@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request
 from services.gateway import bodies, checks
 from services.gateway.parts import PROBLEMS, Known, Parts, Run, Who, state_of
 from services.gateway.questions import answered
-from shared.contracts.questions import QuestionAnswered, QuestionAsked
+from shared.contracts.questions import UNSAID, QuestionAnswered, QuestionAsked
 from shared.contracts.state import RunState
 from shared.errors import UserError
 
@@ -23,7 +23,7 @@ async def answer_run(run_id: Run, body: bodies.NewAnswer, parts: Known, who: Who
     if asked is None:
         return await _again(state, body, parts)
     approval = asked.question.wants == "approval"
-    if approval and body.value.strip() != asked.question.default and "approve" not in who.rights:
+    if approval and body.value.strip() != UNSAID and "approve" not in who.rights:
         raise parts.identities.lacks("approve", who)
     value = checks.answer(asked.question, body.value, await parts.bus.cards())
     answer = QuestionAnswered.make(run_id=run_id, sender="gateway", cause=asked, key=body.key, value=value, by=who.name)

@@ -130,16 +130,16 @@ async def test_an_approval_wants_the_right_and_is_told(
     door: httpx.AsyncClient, known: Known, bus: Bus, guarded: Settings
 ) -> None:
     plan = TaskPlan(task="diagnosis", dataset_id="a", reason="fits", dimensions=3, modality="CT", metric="auc_macro")
-    for name, default, status in (("asker", None, 403), ("asker", "yes", 200), ("approver", None, 200)):
+    for name, value, status in (("asker", "yes", 403), ("asker", "unsaid", 200), ("approver", "yes", 200)):
         run_id = await ask(door, known(name), approvals=["plan"])
         requested = (await bus.state(run_id)).requested
         card = DataCard(dataset_id="a", name="A", description="B", path="/data")
         planned = TaskPlanned.make(run_id=run_id, sender="task_manager", cause=requested, plan=plan, card=card)
         await bus.append(planned)
-        options = ({"value": "yes"}, {"value": "no"})
-        question = Question(key=approve("plan"), text="Go on?", wants="approval", options=options, default=default)
+        options = ({"value": "yes"}, {"value": "unsaid"}, {"value": "no"})
+        question = Question(key=approve("plan"), text="Go on?", wants="approval", options=options, default="yes")
         await bus.append(QuestionAsked.make(run_id=run_id, sender="task_manager", cause=planned, question=question))
-        said = {"key": approve("plan"), "value": "yes"}
+        said = {"key": approve("plan"), "value": value}
         answer = await door.post(f"/runs/{run_id}/answers", headers=known(name), json=said)
         assert answer.status_code == status, answer.text
         assert bool((await bus.state(run_id)).approved) == (status == 200)

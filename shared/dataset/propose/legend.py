@@ -30,11 +30,11 @@ _ENDS = re.compile(r"[.!?;](?:\s|$)|\n\s*\n")
 _BARE = re.compile(
     r"\b(?:no|without|lacks?|lacking) (?:\w+ ){0,3}"
     r"(?:masks?|annotations?|outlines?|contours?|shapes?|polygons?|box(?:es)?|marks?|markings?|segmentations?|regions?)\b"
-    r"(?: \w+){0,4} ((?:shows?|contains?|ha(?:s|ve)|is|are|means?)\b.*)",
+    r"(?: (?!not\b|never\b|cannot\b)\w+){0,4} ((?:shows?|contains?|ha(?:s|ve)|is|are|means?)\b.*)",
     re.IGNORECASE,
 )
 _LACKS = re.compile(
-    r"^\w+(?: \w+)? (?:(?:no|without|free of) (?:visible |such )?(\w[\w -]*)"
+    r"^\w+(?: (?!not\b|never\b)\w+)? (?:(?:no|without|free of) (?:visible |such )?(\w[\w -]*)"
     r"|nothing|normal|healthy|negative|clean|empty)\b",
     re.IGNORECASE,
 )
