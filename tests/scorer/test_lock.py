@@ -241,7 +241,7 @@ def test_equal_reports_are_no_leak_but_are_counted() -> None:
         # An author's own words count for nothing.
         ({"files": 120, "left_out": {str(targets.NO_LABEL): 60}}, "50.0%", False),
         ({"files": 120, "left_out": {f"excluded by the rules: {n}": 1 for n in range(60)}}, "50.0%", False),
-        ({"files": 120, "left_out": {targets.NOT_ASKED: 60}}, "0.0%", True),
+        ({"files": 120, "left_out": {targets.not_asked("other"): 60}}, "0.0%", True),
         ({"files": 120, "left_out": {targets.not_taken("other"): 60}}, "0.0%", True),
         ({"files": 120, "left_out": {targets.NO_LABEL: 50, targets.NO_TEXT: 5, gather.NO_RULE: 5}}, "4.2%", True),
         ({"files": 180, "used": 120, "left_out": {marks.NO_MASK: 50, marks.NO_IMAGE: 10}}, "0.0%", True),

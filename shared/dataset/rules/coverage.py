@@ -58,7 +58,7 @@ def cover(
         splits=dict(sorted(Counter(case.split for case in cases if case.split is not None).items())),
         channels=_channels(rules),
         left_out={_short(reason): len(names) for reason, names in most},
-        lossless=lossless({reason: len(names) for reason, names in most}),
+        lossless=lossless({reason: len(names) for reason, names in left_out.items()}),
         left_out_examples={_short(reason): tuple(map(_short, _spread(names))) for reason, names in most},
         conflicts=tuple(map(_short, _bounded(conflicts))),
         problems=tuple(map(_short, [*account.problems, *_problems(rules, cases, people, values, label_names)])),

@@ -19,7 +19,6 @@ LONGEST_TEXT = 20_000
 NO_PATIENT = "case without a patient: fill in who it is, or name another source of patients"
 NO_LABEL = Expected("case without a class: fill it in, or leave the file out", "untargeted")
 NO_TEXT = Expected("case without a report: add its report, or leave the image out", "untargeted")
-NOT_ASKED = Expected("case of a class that was not asked for (`only`): nothing to do", "untargeted")
 NO_SECTION = "report without the section that is asked for: name another one, or none"
 LONG_TEXT = f"report of more than {LONGEST_TEXT} characters: shorten it"
 NO_SIDE = "case that the dataset's split puts nowhere: add its value to `split`, or leave it out"
@@ -100,6 +99,10 @@ def not_taken(name: str) -> Expected:
     return Expected(f"class {name!r} that the rules leave out: nothing to do", "untargeted")
 
 
+def not_asked(name: str) -> Expected:
+    return Expected(f"class {name!r} that was not asked for (`only`): nothing to do", "untargeted")
+
+
 def _named(
     text: str | None, mapping: Mapping[str, str | None], written: dict[str, str], case: Found, account: Account
 ) -> str | None:
@@ -130,7 +133,7 @@ def _only(
     kept: list[Label] = []
     for name, case in zip(named, found, strict=True):
         if name is not None and chosen and same(name) not in chosen:
-            account.leave(NOT_ASKED, case.key)
+            account.leave(not_asked(name), case.key)
             name = None
         kept.append(name)
     return kept
@@ -202,7 +205,7 @@ def _one_hot(rule: LabelRule, found: Sequence[Found], sources: Sources, account:
             account.leave(f"case of which {which} marked: correct the table, or set `several: true`", case.key)
             kept.append(None)
         elif chosen and same(held[0]) not in chosen:
-            account.leave(NOT_ASKED, case.key)
+            account.leave(not_asked(held[0]), case.key)
             kept.append(None)
         else:
             kept.append(held[0])
