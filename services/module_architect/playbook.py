@@ -100,7 +100,7 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     threads = int(machine.get("cpu_threads", 2))
     image = 16_000_000 if gpu else int(min(2_000_000, max(200_000, 1000 * threads * brief.train_seconds)))
     patch = 2**21 if gpu else 2**18 if int(machine.get("memory_mb", 8192)) >= 4096 else 2**17
-    width, units, batch = (32, 2, 2) if gpu else (16, 0, 1)
+    width, batch = (32, 2) if gpu else (16, 1)
     intensity = intensity_of(measured, plan.modality)
     keys: dict[str, JsonValue] = {
         "preprocess.dimensions": dimensions_of(brief),
@@ -108,7 +108,6 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
         "preprocess.patch_voxels": min(patch, image),
         "preprocess.intensity": intensity,
         "model.width": width,
-        "model.residual_units": units,
         "training.batch_size": batch,
         "training.metric": plan.metric,
     }

@@ -32,7 +32,7 @@ class Preprocess(Section):
     patch_voxels: int = 2**18
     """At most, where patch_size is auto."""
     intensity: Literal["auto", "ct", "zscore"] = "auto"
-    """ct clips to `window` and scales to -1..1; zscore is by image and channel over the voxels that are not 0."""
+    """ct clips to `window` and scales to -1..1; zscore is by image and channel over the voxels that are not about 0."""
     window: tuple[float, float] | None = None
     """[low, high] in the image's own units, with intensity: ct; null: from the structures' voxels."""
     channels: int = 0
@@ -40,13 +40,10 @@ class Preprocess(Section):
 
 
 class Model(Section):
-    network: Literal["auto", "unet", "segresnet"] = "auto"
-    """auto: segresnet with a GPU and twenty minutes or more, else unet."""
+    network: Literal["unet", "segresnet"] = "unet"
     width: int = Field(default=16, ge=1)
     """Channels of the first level, doubled on each of the `levels`."""
     levels: int = Field(default=4, ge=1)
-    residual_units: int = Field(default=0, ge=0)
-    """Of unet; segresnet has its own blocks."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
 
 

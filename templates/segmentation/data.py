@@ -14,6 +14,9 @@ import numpy as np
 from shared.imaging.resample import resized
 from shared.imaging.volume import Image, fitted, size_dhw, spacing_dhw, to_dhw
 
+ABOUT_ZERO = 0.02
+"""Of the 99.5th percentile of an image's values."""
+
 
 def prepare(image: Image, how: Any) -> np.ndarray:
     """Channels of an image, turned, resampled and normalised: float32 (C, D, H, W). Raises BadImage."""
@@ -35,12 +38,13 @@ def working_size(size: Sequence[int], spacing: Sequence[float], how: Any) -> tup
 
 
 def normalise(volume: np.ndarray, how: Any) -> np.ndarray:
-    """`ct` is -1..1 within the window, anything else has mean 0 and spread 1 over the voxels that are not 0."""
+    """`ct` is -1..1 within the window, anything else has mean 0 and spread 1 over the voxels that are not about 0."""
     if how.intensity == "ct":
         low, high = how.window
         scaled = (np.clip(volume, low, high) - low) / max(high - low, 1e-6) * 2 - 1
         return np.asarray(scaled, dtype=np.float32)
-    body = volume[volume != 0]
+    # Grain of less than a grey level around 0 is background, too: it would halve the mean of a head in air.
+    body = volume[np.abs(volume) > ABOUT_ZERO * np.percentile(np.abs(volume), 99.5)]
     body = body if body.size else volume.ravel()
     mean, spread = float(body.mean(dtype=np.float64)), float(body.std(dtype=np.float64))
     # A constant image becomes zeros, never a division by zero.

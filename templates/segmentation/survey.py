@@ -32,8 +32,6 @@ TELLS, SMALL, SURE = 2.0, 0.01, 4.0
 """How many times the variance of (the logarithms of) structures' extents has to be larger in mm than in voxels for
 headers to be wrong, a variance of no consequence, and what the logarithm of that ratio has to exceed, divided by the
 root of how often a structure was seen again: about twice its standard error."""
-SEGRESNET_SECONDS = 1200
-"""Of training on a GPU from which the slower SegResNet ends ahead of the UNet."""
 
 Extent = tuple[float, ...] | None
 """Standard deviation of a structure's voxels along each axis, in voxels; None where the image's edge cuts it."""
@@ -53,17 +51,14 @@ class Look:
 
 
 def resolve(config: Config) -> Config:
-    """Replace every `auto` of `model` and `preprocess` by what time, machine and evenly drawn training samples say. A
+    """Replace every `auto` of `preprocess` by what time, machine and evenly drawn training samples say. A
     second call changes nothing. Raises DataProblems when none of the samples looked at can be read."""
-    seconds = config.training.whole_seconds or config.training.train_seconds
-    if config.model.network == "auto":
-        network = choose_network(seconds, torch.cuda.is_available())
-        config = config.model_copy(update={"model": config.model.model_copy(update={"network": network})})
     how = config.preprocess
     settled = "auto" not in (how.dimensions, how.spacing, how.patch_size, how.intensity) and how.channels
     if settled and (how.intensity != "ct" or how.window):
         return rounded(config)
     rows = [row for row in checks.read_index(config.index) if row["split"] == "train"]
+    seconds = config.training.whole_seconds or config.training.train_seconds
     found = settle(how, config.model, rows, config.data_folder, masks.label_values(config), seconds)
     return rounded(config.model_copy(update={"preprocess": found}))
 
@@ -87,10 +82,6 @@ def affordable(how: Preprocess, seconds: float | None, images: int, looks: Seque
     shown = sum(len(look.structures) for look in looks) / (len(looks) * len(there)) if there else 1
     voxels = shown * seconds * math.sqrt(torch.get_num_threads()) * VOXELS_A_SECOND / (how.passes * images)
     return min(how.max_voxels, max(LEAST_VOXELS, int(voxels)))
-
-
-def choose_network(seconds: float | None, gpu: bool) -> str:
-    return "segresnet" if gpu and (seconds is None or seconds >= SEGRESNET_SECONDS) else "unet"
 
 
 def settle(

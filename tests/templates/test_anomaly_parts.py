@@ -15,7 +15,7 @@ from tests.templates.segbench import LESION_SETTINGS, SegBench
 
 @pytest.fixture(scope="module")
 def template():
-    with segbench.modules("segmentation", "config", "patches", "cases", "model", "survey") as found:
+    with segbench.modules("segmentation", "config", "data", "patches", "cases", "model", "survey") as found:
         yield found
 
 
@@ -142,6 +142,16 @@ def test_scans_of_mixed_units_are_normalised_one_by_one(template, capsys):
     assert settled("ct", True, False) == "ct" and "only 50% of the images" in capsys.readouterr().out
 
 
+def test_grain_in_the_air_around_a_head_hardly_changes_its_values(template):
+    how, rng = template.config.Preprocess(intensity="zscore"), np.random.default_rng(0)
+    head = np.zeros((20, 30, 30), np.float32)
+    head[5:15, 8:22, 8:22] = rng.uniform(0.3, 1, (10, 14, 14))
+    grain = np.clip(head + (rng.random(head.shape, np.float32) - 0.5) / 256, 0, 1)
+    before, after = (template.data.normalise(one, how) for one in (head, grain))
+    assert np.abs(before - after)[head > 0].mean() < 0.02
+    assert before[head > 0].mean() == pytest.approx(0, abs=1e-3), "the air is no part of what is normalised"
+
+
 def test_slices_across_different_axes_have_one_spacing_on_all(template):
     def settled(*spacings):
         looks = [template.survey.Look((30, 100, 100), mm, 1, False, np.array([1.0])) for mm in spacings]
@@ -151,12 +161,6 @@ def test_slices_across_different_axes_have_one_spacing_on_all(template):
     assert settled(axial, axial, axial) == axial
     assert settled(axial, axial, sagittal) == pytest.approx([4 ** (1 / 3)] * 3, rel=1e-3)
     assert settled(*[axial] * 9, sagittal) == axial, "one of ten is no second kind"
-
-
-def test_time_and_machine_choose_the_network(template):
-    survey = template.survey
-    assert survey.choose_network(None, gpu=True) == survey.choose_network(7200, gpu=True) == "segresnet"
-    assert survey.choose_network(300, gpu=True) == survey.choose_network(None, gpu=False) == "unet"
 
 
 def test_all_faults_of_rows_and_files_are_listed_at_once(lesions):
