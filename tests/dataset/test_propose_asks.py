@@ -45,6 +45,8 @@ def test_what_is_asked_for_decides(tmp_path: Path) -> None:
     )
     best = propose(tmp_path, "diagnosis", only=("pneumonia", "asthma"))[0]
     assert best.coverage.label_names == ("asthma", "pneumonia") and best.coverage.cases == 12
+    gone = {reason: many for reason, many in best.coverage.left_out.items() if "was not asked for" in reason}
+    assert sorted(gone.values()) == [6, 6] and any("'healthy'" in reason for reason in gone)
 
 
 def test_a_class_that_is_not_there_is_said_and_not_invented(tmp_path: Path) -> None:
