@@ -15,7 +15,7 @@ from shared.imaging.resample import resized
 from shared.imaging.volume import Image, fitted, size_dhw, spacing_dhw, to_dhw
 
 ABOUT_ZERO = 0.02
-"""Of the 99.5th percentile of an image's values."""
+"""Values up to this share of an image's 99.5th percentile are taken for background when it is normalised."""
 
 
 def prepare(image: Image, how: Any) -> np.ndarray:
