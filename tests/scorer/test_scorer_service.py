@@ -41,9 +41,8 @@ def constant(row: IndexRow, number: int) -> object:
     return {"probabilities": {"normal": 0.6, "covid": 0.4}}
 
 
-RULES = {
-    "task": "diagnosis", "dimensions": 2, "images": [{"files": "{class}/*.png"}], "label": {"source": {"field": "class"}},
-}  # fmt: skip
+RULES = {"task": "diagnosis", "dimensions": 2, "images": [{"files": "{class}/*.png"}],
+         "label": {"source": {"field": "class"}}}  # fmt: skip
 """That the search proposes, too."""
 TOLD = RULES | {"label": RULES["label"] | {"classes": {f"scan{n}": LABELS[n % 2] for n in range(100)}}}
 
