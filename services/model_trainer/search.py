@@ -32,7 +32,7 @@ WIDTH, TRY_SECONDS = 4, 30.0
 """Tries of the first round at most, and the least of each: few of them long enough to show what a full training would,
 which favours what starts fast the less."""
 SURE = 1.5
-"""Standard errors by which a try has to be ahead of the module as it is, case by case."""
+"""Standard errors by which a try has to be ahead of the module as it is, patient by patient."""
 PLAIN = "as-it-is"
 
 
@@ -53,15 +53,11 @@ class Judged:
     value: float
     spread: float | None
     ahead: tuple[float, float] | None = None
-    """Of the module as it is, on the same cases: mean and standard error."""
+    """Of the module as it is, on the same patients: mean and standard error."""
 
     def beats(self, plain: "Judged") -> bool:
         """By more than chance among so few patients may give; where that is not known, never."""
-        if self.ahead is not None:
-            return self.value > plain.value and self.ahead[0] > SURE * self.ahead[1]
-        if self.spread is None or plain.spread is None:
-            return False
-        return self.value - plain.value > max(self.spread, plain.spread)
+        return self.ahead is not None and self.value > plain.value and self.ahead[0] > SURE * self.ahead[1]
 
 
 def search(brief: Brief, config: Config, offered: str) -> Generator[tuple[Call, ...], Observation, Found]:
@@ -205,5 +201,5 @@ def judged_of(ended: Observation) -> dict[str, Judged]:
 def _shown(one: Judged | None) -> str:
     if one is None:
         return "no figure"
-    paired = f" ({one.ahead[0]:+.3f} ± {one.ahead[1]:.3f} by case)" if one.ahead else ""
+    paired = f" ({one.ahead[0]:+.3f} ± {one.ahead[1]:.3f} by patient)" if one.ahead else ""
     return f"{one.value:.3f}" + (f" ± {one.spread:.3f}" if one.spread is not None else "") + paired

@@ -1,6 +1,7 @@
 """The Module Architect's expert: take the template of the task, fit its configuration to the data and the machine."""
 
 import json
+import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -92,20 +93,29 @@ NNUNET_SECONDS = 7200
 """Training time from which nnU-Net's planning pays, on a GPU."""
 
 
+GPU_STEP = 2**19
+"""Voxels of a step, on a GPU, in batches of 2 to 16: a step of small patches takes no less time."""
+GPU_VOXELS = 16_000_000
+"""Of an image at most, on a GPU. Smaller images get what they have, so that a search can make them coarser."""
+
+
 def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]) -> Fit:
     """Spacing and patch are settled by the template from the images themselves, within what the machine can do in the
     time: on a CPU an image gets a thousand voxels for each core and second."""
     assert brief.planned is not None
     plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
     threads = int(machine.get("cpu_threads", 2))
-    image = 16_000_000 if gpu else int(min(2_000_000, max(200_000, 1000 * threads * brief.train_seconds)))
-    patch = 2**21 if gpu else 2**18 if int(machine.get("memory_mb", 8192)) >= 4096 else 2**17
-    width, batch = (32, 2) if gpu else (16, 1)
+    most = GPU_VOXELS if gpu else int(min(2_000_000, max(200_000, 1000 * threads * brief.train_seconds)))
+    patch = min(most, 2**21 if gpu else 2**18 if int(machine.get("memory_mb", 8192)) >= 4096 else 2**17)
+    size = common_size(measured)
+    image = min(most, math.prod(size)) if gpu and size else most
+    shape = patch_shape(measured, dimensions_of(brief), patch)
+    width, batch = (32, max(2, min(16, GPU_STEP // math.prod(shape)))) if gpu else (16, 1)
     intensity = intensity_of(measured, plan.modality)
     keys: dict[str, JsonValue] = {
         "preprocess.dimensions": dimensions_of(brief),
         "preprocess.max_voxels": image,
-        "preprocess.patch_voxels": min(patch, image),
+        "preprocess.patch_voxels": patch,
         "preprocess.intensity": intensity,
         "model.width": width,
         "training.batch_size": batch,
@@ -113,9 +123,9 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     }
     module = AssembledModule(
         template="segmentation",
-        input_shape=(channels_of(measured), *patch_shape(measured, dimensions_of(brief), min(patch, image))),
+        input_shape=(channels_of(measured), *shape),
         notes=(
-            f"intensity {intensity}; images of up to {image} voxels, patches of up to {min(patch, image)}; the "
+            f"intensity {intensity}; images of up to {image} voxels, patches of up to {patch}; the "
             "template settles spacing and patch from the training images, the input shape here is an estimate"
         ),
     )

@@ -15,7 +15,7 @@ ARCHITECT = 0.25
 """Of the run's `train_seconds`, what tries of the Module Architect may take."""
 _CHANGE, _WHY, _SUMMARY, _LINES = 160, 200, 2000, 24
 _PAIRS = 5
-"""Validation cases from which two trainings are compared case by case."""
+"""Validation patients from which on two trainings are compared patient by patient."""
 
 
 def seconds_left(state: RunState, role: AgentName, train_seconds: float, but: str = "") -> float:
@@ -38,7 +38,7 @@ def told_of(ended: Sequence[JobFinished]) -> dict[str, JsonValue]:
     """The event that tells the ends of jobs: that of one in the workspace as it is, of tries what decides; the rest of
     these stands in the table."""
     if len(ended) == 1 and not ended[0].tried:
-        return ended[0].model_dump(mode="json")
+        return ended[0].model_dump(mode="json", exclude={"metrics": {"figures"}})
     wanted = {"job_id": True, "outcome": True, "summary": True, "tried": True}
     jobs = [done.model_dump(mode="json", include=wanted) for done in ended]
     first = next((done for done in ended if done.outcome == "ok"), None)
@@ -51,18 +51,18 @@ def told_of(ended: Sequence[JobFinished]) -> dict[str, JsonValue]:
 
 
 def ahead(metrics: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, float] | None:
-    """By how much one training does better than the other on the same validation cases, and the standard error of that:
-    paired, as cases differ far more from each other than trainings do. None for too few cases."""
+    """By how much one training does better than the other on the same validation patients, and the standard error of
+    that: paired, as patients differ far more from each other than trainings do. None for too few patients."""
     one, two = (_figures(found) for found in (metrics, other))
     pairs = [one[name] - two[name] for name in one.keys() & two.keys()]
     return (fmean(pairs), stdev(pairs) / sqrt(len(pairs))) if len(pairs) >= _PAIRS else None
 
 
 def _figures(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """By case: its Dice, or the probability of what is true of it."""
-    cases = metrics.get("cases")
-    rows = [case for case in cases if isinstance(case, dict)] if isinstance(cases, list) else []
-    return {str(row["id"]): float(row["figure"]) for row in rows if isinstance(row.get("figure"), int | float)}
+    """By patient: Dice, or the probability of what is true."""
+    found = metrics.get("figures")
+    rows = found.items() if isinstance(found, dict) else ()
+    return {name: float(value) for name, value in rows if isinstance(value, int | float)}
 
 
 def figure(job: Mapping[str, Any]) -> float | None:
@@ -108,7 +108,7 @@ def _line(number: int, done: JobFinished, value: float | None, best: JobFinished
         said += f" ± {spread:.4f}" if spread >= 0.00005 else " (all cases alike: they cannot say which try is better)"
     parts = [said]
     if best and best is not done and (behind := ahead(best.metrics, done.metrics)):
-        parts.append(f"case by case {behind[0]:.4f} ± {behind[1]:.4f} behind the first")
+        parts.append(f"patient by patient {behind[0]:.4f} ± {behind[1]:.4f} behind the first")
     if epochs:
         each = f" of {(seconds or done.seconds) / epochs:.1f} s" if epochs >= 0.01 else ""
         parts.append(f"{epochs:g} epochs{each}")

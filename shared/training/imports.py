@@ -5,9 +5,10 @@ Every `import` statement counts, those inside functions too. A module that is on
 """
 
 import ast
+import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -43,7 +44,7 @@ def needed(program: Path) -> Needed:
 def followed(program: Path) -> Needed:
     """The imports of `program`, through the files of its folder and what packages share with training. Raises
     NotExportable where a file is missing or no Python."""
-    found, known = Needed(), metadata.packages_distributions()
+    found, known = Needed(), installed()
     waiting = [(program.name, program)]
     while waiting:
         name, path = waiting.pop()
@@ -73,6 +74,12 @@ def followed(program: Path) -> Needed:
                     "take a package that is, or add the module's file to the workspace"
                 )
     return found
+
+
+@functools.cache
+def installed() -> Mapping[str, list[str]]:
+    """Distributions by the modules that they bring. Looked up once: it reads every installed file's name."""
+    return metadata.packages_distributions()
 
 
 def imported(path: Path) -> Iterator[tuple[str, int]]:

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import ndimage
 
-MOST, DRAWS, DRAWN = 40, 100, 50_000
-"""Cases that are told; draws of a bootstrap, and cases that all of them together look at."""
+MOST, FIGURES, DRAWS, DRAWN = 40, 200, 100, 50_000
+"""Cases and patients that are told; draws of a bootstrap, and cases that all of them together look at."""
 
 Figure = Callable[[Sequence[int], Sequence[str]], float | None]
 """Of some cases, by their numbers, each with the name of its patient."""
@@ -20,9 +20,20 @@ def of_cases(cases: Sequence[Mapping[str, Any]], patients: Sequence[str], figure
     known = sorted((case for case in cases if case["figure"] is not None), key=lambda case: case["figure"])
     return {
         "cases": [dict(case) for case in known[:MOST]],
+        "figures": by_patient(cases, patients),
         "spread": spread(figure, patients),
         "patients": {"val": len(set(patients))},
     }
+
+
+def by_patient(cases: Sequence[Mapping[str, Any]], patients: Sequence[str]) -> dict[str, float]:
+    """Mean figure of the cases of each patient, by which two trainings are compared: of many patients, evenly drawn."""
+    found: dict[str, list[float]] = {}
+    for case, patient in zip(cases, patients, strict=True):
+        if case["figure"] is not None:
+            found.setdefault(patient, []).append(case["figure"])
+    drawn = list(found)[:: -(-len(found) // FIGURES) or 1]
+    return {patient: round(float(np.mean(found[patient])), 4) for patient in drawn}
 
 
 def spread(figure: Figure, patients: Sequence[str]) -> float | None:

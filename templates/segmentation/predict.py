@@ -51,9 +51,12 @@ def segment(network: Any, image: Any, config: Any, device: str) -> tuple[Any, An
     chances = probabilities(network, prepare(image, config.preprocess), config, device)
     classes, scores = on_grid(chances, size_dhw(image))
     how, voxel = config.prediction, math.prod(spacing_of(image, config.preprocess))
-    kept = without_specks(classes, scores, voxel, how.min_component_mm3, how.min_component_score)
-    scores[kept != classes] = 0
-    return kept, scores
+    least = [0.0 if least == "auto" else least for least in (how.min_component_mm3, how.min_component_score)]
+    if any(least):  # auto: not chosen yet
+        kept = without_specks(classes, pieces_of(classes, scores, voxel), *least)
+        scores[kept != classes] = 0
+        classes = kept
+    return classes, scores
 
 
 def probabilities(network: Any, image: Any, config: Any, device: str) -> Any:
@@ -114,23 +117,29 @@ def on_grid(chances: Any, size: Sequence[int]) -> tuple[Any, Any]:
     return classes, scores
 
 
-def without_specks(classes: Any, scores: Any, voxel_mm3: float, least_mm3: Any, least_score: Any) -> Any:
-    """Class numbers (D, H, W) without connected pieces of a structure that are smaller than `least_mm3`, or in which
-    `scores`, the probability that a voxel is no background, nowhere comes to `least_score`."""
-    least_mm3, least_score = (0.0 if least == "auto" else least for least in (least_mm3, least_score))  # not chosen yet
-    if not least_mm3 and not least_score:
-        return classes
+def pieces_of(classes: Any, scores: Any, voxel_mm3: float) -> tuple[Any, Any, Any]:
+    """Connected pieces of each structure in class numbers (D, H, W): the number of each voxel's piece, 0 background,
+    and of each piece mm3 and the highest of `scores`, the probability that a voxel is no background."""
     import numpy as np
-    from scipy.ndimage import label, maximum
+    from scipy.ndimage import find_objects, label
 
-    kept = classes.copy()
-    for number in np.flatnonzero(np.bincount(classes.ravel())[1:]) + 1:
-        pieces, count = label(classes == number, np.ones((3, 3, 3)))
-        gone = np.bincount(pieces.ravel()) * voxel_mm3 < least_mm3
-        gone[1:] |= maximum(scores, pieces, range(1, count + 1)) < least_score
-        gone[0] = False
-        kept[gone[pieces]] = 0
-    return kept
+    pieces, count = np.zeros(classes.shape, np.int32), 0
+    for number, box in enumerate(find_objects(classes), 1):
+        if box is not None:
+            found, more = label(classes[box] == number, np.ones((3, 3, 3)))
+            pieces[box] += np.where(found, found + count, 0).astype(np.int32)
+            count += more
+    inside = np.flatnonzero(pieces)
+    numbers, surest = pieces.ravel()[inside], np.zeros(count + 1, scores.dtype)
+    np.maximum.at(surest, numbers, scores.ravel()[inside])
+    return pieces, np.bincount(numbers, minlength=count + 1) * voxel_mm3, surest
+
+
+def without_specks(classes: Any, pieces: tuple[Any, Any, Any], least_mm3: float, least_score: float) -> Any:
+    """Class numbers without those of `pieces_of` that are smaller, or nowhere so probable."""
+    numbers, sizes, surest = pieces
+    stays = (sizes >= least_mm3) & (surest >= least_score)
+    return classes * stays[numbers]
 
 
 if __name__ == "__main__":

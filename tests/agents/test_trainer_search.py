@@ -19,6 +19,7 @@ from shared.contracts.modules import AssembledModule, ModuleAssembled
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
 from shared.contracts.weights import Offered
+from shared.training.told import of_cases
 from tests.agents.test_trainer_playbooks import CONFIG, brief, ended, read, seen, settings, told
 
 OFFERED = (TEMPLATES / "diagnosis" / "search.yaml").read_text()
@@ -80,7 +81,7 @@ def figures(
     return seen(event={"jobs": jobs})
 
 
-def test_what_is_better_by_more_than_the_spread_is_chosen_in_two_rounds_and_gone_on_with() -> None:
+def test_what_is_ahead_by_more_than_chance_is_chosen_in_two_rounds_and_gone_on_with() -> None:
     script, calls = begun(timed(2000))
     first = tries_of(calls)
     assert len(first) == 4 and "changes" in first["as-it-is"] and calls[-1].arguments["seconds"] == 800 // 2 // 4
@@ -92,18 +93,23 @@ def test_what_is_better_by_more_than_the_spread_is_chosen_in_two_rounds_and_gone
     assert list(second) == ["as-it-is", "more-steps"]
     assert second["more-steps"]["continues"] == "more-steps-1" and "changes" not in second["more-steps"]
     assert calls[-1].arguments["seconds"] == 800 // 2 // 2
-    calls = script.send(figures(calls, {"as-it-is": 0.7, "more-steps": 0.73}))
+    beside = {"more-steps": {"mean": 0.03, "error": 0.01}}
+    calls = script.send(figures(calls, {"as-it-is": 0.7, "more-steps": 0.73}, ahead=beside))
     last = tries_of(calls)["last"]
     assert last["continues"] == "more-steps-2" and calls[-1].arguments["seconds"] == 1200
     assert settings(CONFIG, calls[:-1])["training"]["batch_size"] == 4, "the workspace says what is trained"
     (submission,) = script.send(figures(calls, {"last": 0.75}))
     assert submission.name == "submit_training" and submission.arguments["job_id"] == "job-last"
     notes = str(submission.arguments["notes"])
-    assert "more-steps 0.800 ± 0.020" in notes and "higher-rate no figure" in notes and "more-steps is taken" in notes
+    assert (
+        "more-steps 0.730 ± 0.020 (+0.030 ± 0.010 by patient)" in notes
+        and "higher-rate no figure" in notes
+        and "more-steps is taken" in notes
+    )
 
 
 @pytest.mark.parametrize(("mean", "error", "taken"), [(0.02, 0.01, True), (0.02, 0.015, False), (-0.02, 0.01, False)])
-def test_figures_of_the_same_cases_are_compared_case_by_case(mean: float, error: float, taken: bool) -> None:
+def test_figures_of_the_same_patients_are_compared(mean: float, error: float, taken: bool) -> None:
     script, calls = begun(timed(300, search=120))
     for _ in range(2):
         beside = {"more-steps": {"mean": mean, "error": error}}
@@ -111,13 +117,13 @@ def test_figures_of_the_same_cases_are_compared_case_by_case(mean: float, error:
     assert tries_of(calls)["last"]["continues"] == ("more-steps-2" if taken else "as-it-is-2")
 
 
-@pytest.mark.parametrize(("better", "spread"), [(0.715, 0.02), (0.9, None), (0.6, 0.02)])
-def test_within_the_spread_or_without_one_the_module_stays_as_it_is(better: float, spread: float | None) -> None:
+@pytest.mark.parametrize("better", [0.9, 0.6])
+def test_where_patients_cannot_be_compared_the_module_stays_as_it_is(better: float) -> None:
     script, calls = begun(timed(300, search=180))
     assert len(tries_of(calls)) == 3, "as many as get thirty seconds"
     for _ in range(2):
         values = {name: 0.7 for name in tries_of(calls)} | {"more-steps": better}
-        calls = script.send(figures(calls, values, spread))
+        calls = script.send(figures(calls, values))
     assert (
         tries_of(calls)["last"]["continues"] == "as-it-is-2" and calls[-1].arguments["seconds"] == 300 - 3 * 30 - 2 * 45
     )
@@ -137,9 +143,11 @@ def test_weights_of_the_shelf_are_one_candidate_among_the_others(with_them: floa
     script, calls = begun(timed(1000, 120, SHELF))
     fitting = {"model.backbone": "resnet18", "model.width": 64, "model.weights": "/weights/fit.pt", "training.seed": 5}
     assert tries_of(calls)["weights"]["changes"] == fitting and len(tries_of(calls)) == 2
-    calls = script.send(figures(calls, {"as-it-is": 0.7, "weights": with_them}))
+    values = {"as-it-is": 0.7, "weights": with_them}
+    beside = {"weights": {"mean": (with_them or 0.7) - 0.7, "error": 0.01}}
+    calls = script.send(figures(calls, values, ahead=beside))
     if with_them:
-        calls = script.send(figures(calls, {"as-it-is": 0.7, "weights": with_them}))
+        calls = script.send(figures(calls, values, ahead=beside))
     assert (settings(CONFIG, calls[:-1])["model"]["weights"] == "/weights/fit.pt") is taken
     assert tries_of(calls)["last"]["continues"].startswith("weights" if taken else "as-it-is")
 
@@ -228,10 +236,22 @@ def test_what_a_template_offers_is_a_configuration_of_it(template: str, name: st
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_ahead_is_the_mean_difference_of_cases_that_both_have_with_its_error() -> None:
+def test_ahead_is_the_mean_difference_of_patients_that_both_have_with_its_error() -> None:
     def of(*values: float) -> dict[str, Any]:
-        return {"cases": [{"id": str(number), "figure": value} for number, value in enumerate(values)]}
+        return {"figures": {str(number): value for number, value in enumerate(values)}}
 
     found = ahead(of(0.5, 0.6, 0.9, 0.2, 0.3, 0.4), of(0.4, 0.6, 0.7, 0.2, 0.1))
     assert found == (pytest.approx(0.1), pytest.approx(0.1 / 5**0.5))
     assert ahead(of(0.5, 0.6), of(0.4, 0.6)) is None and ahead({}, of(1, 2, 3, 4, 5)) is None
+
+
+def test_what_a_training_tells_of_its_patients_is_what_two_are_compared_by() -> None:
+    def told(better: float) -> dict[str, Any]:
+        cases = [{"id": f"s{number}", "figure": 0.1 * (number % 4) + better} for number in range(12)]
+        patients = [f"p{number // 2}" for number in range(12)]
+        return of_cases([*cases, {"id": "s12", "figure": None}], [*patients, "p6"], lambda *_: None)
+
+    assert told(0)["figures"] == pytest.approx({f"p{number}": (0.05, 0.25)[number % 2] for number in range(6)})
+    assert ahead(told(0.2), told(0)) == (pytest.approx(0.2), pytest.approx(0, abs=1e-9))
+    many = of_cases([{"id": str(n), "figure": 0.5} for n in range(450)], list(map(str, range(450))), lambda *_: None)
+    assert list(many["figures"])[:2] == ["0", "3"] and len(many["figures"]) == 150

@@ -27,6 +27,7 @@ def test_what_the_search_chose_is_gone_on_with_and_delivered(running: Running) -
     assert trained and trained.package == last.outputs["package"]
     chosen = "more-steps" if "more-steps is taken" in trained.notes else "as-it-is"
     assert last.tried.continues == trainings[f"{chosen}-2"].job_id
+    assert " by patient)" in trained.notes and "figures" not in trained.validation
     for done in [*trainings.values()][:-1]:
         assert f"{done.metrics['metric']:.3f}" in trained.notes
     assert trained.hyper_parameters["batch_size"] == (4 if chosen == "more-steps" else 8)

@@ -96,17 +96,22 @@ def test_thick_slices_are_merged_when_their_pixels_are_as_coarse(template):
 
 
 def test_small_and_unsure_pieces_become_background(template):
-    cut, classes = template.predict.without_specks, np.zeros((6, 10, 10), np.uint8)
+    classes = np.zeros((6, 10, 10), np.uint8)
     classes[0:3, 0:3, 0:3], classes[5, 9, 9], classes[4, 8, 2:4] = 1, 1, 2
     scores = np.where(classes > 0, 0.6, 0.1).astype(np.float32)
     scores[1, 1, 1], scores[5, 9, 9] = 0.9, 0.95
-    kept = cut(classes, scores, 2.0, 5.0, 0.0)
+    pieces = template.predict.pieces_of(classes, scores, 2.0)
+
+    def cut(*least):
+        return template.predict.without_specks(classes, pieces, *least)
+
+    assert pieces[1].tolist() == [0, 54, 2, 4] and pieces[2].tolist() == pytest.approx([0, 0.9, 0.95, 0.6])
+    kept = cut(5.0, 0.0)
     assert (kept == 1).sum() == 27 and not (kept == 2).any() and (classes == 2).any()
-    kept = cut(classes, scores, 2.0, 0.0, 0.8)
+    kept = cut(0.0, 0.8)
     assert (kept == 1).sum() == 28 and not (kept == 2).any()
-    assert cut(classes, scores, 2.0, 0.0, 0.92).sum() == 1
-    for nothing in (0.0, "auto"):
-        np.testing.assert_array_equal(cut(classes, scores, 2.0, nothing, nothing), classes)
+    assert cut(0.0, 0.92).sum() == 1
+    np.testing.assert_array_equal(cut(0.0, 0.0), classes)
 
 
 def test_dicom_geometry_and_a_mask_stored_in_another_order(tmp_path):
