@@ -224,7 +224,7 @@ def test_input_shapes(size: list[int], dimensions: int, shape: tuple[int, ...]) 
             600,
             {"gpus": ["nvidia0"], "cpu_threads": 8, "memory_mb": 65536},
             "ultrasound",
-            {"patch_voxels": 2_097_152, "intensity": "auto", "width": 32, "batch_size": 2},
+            {"max_voxels": 163_840, "patch_voxels": 2_097_152, "intensity": "auto", "width": 32, "batch_size": 3},
         ),
     ],
 )
