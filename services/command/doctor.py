@@ -1,6 +1,7 @@
 """What this machine and the models of a core have to offer, looked at without starting or changing anything."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -104,11 +105,25 @@ def _installed() -> Iterator[Finding]:
             yield Finding(name, str(binary()), "ok")
         except M3Error as error:
             yield Finding(name, str(error), "bad")
-    for package in _ML:
-        try:
-            yield Finding(package, metadata.version(package), "ok")
-        except metadata.PackageNotFoundError:
-            yield Finding(package, "not installed: pip install 'm3builder[ml]'", "bad")
+    there = {name: version for name in _trained_with() if (version := _version(name))}
+    yield from (Finding(name, there[name], "ok") for name in _ML if name in there)
+    if missing := [name for name in _trained_with() if name not in there]:
+        yield Finding("for training", f"not installed: {', '.join(missing)}; pip install 'm3builder[ml]'", "bad")
+
+
+def _trained_with() -> list[str]:
+    """Distributions that runner and scorer need, as our own metadata name them."""
+    asked = [
+        re.match(r"""([\w.-]+).*extra == ["'](?:score|ml)["']""", one) for one in metadata.requires("m3builder") or ()
+    ]
+    return [found[1] for found in asked if found]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _isolation(settings: Settings) -> Finding:
