@@ -1,8 +1,10 @@
 """How good weights are on the validation part: Dice by the rules of the scorer, through the functions of predict.py."""
 
+import copy
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import safetensors.torch
 import torch
 from patches import Patches
-from predict import on_grid, pieces_of, probabilities, segment, without_specks
+from predict import on_grid, pieces_of, probabilities, segment
 
 from shared.imaging.volume import spacing_dhw, to_dhw
 from shared.training import ranks
@@ -25,8 +27,6 @@ SPECKS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 """mm3 that are tried for `prediction.min_component_mm3`."""
 SURE = (0.0, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Probabilities that are tried for `prediction.min_component_score`."""
-KEPT = {"min_component_mm3": 0.0, "min_component_score": 0.0}
-"""Every piece."""
 GAIN = 0.002
 """In Dice, for which pieces are left out."""
 MARKED = 0.01
@@ -35,21 +35,61 @@ MASKS = 64
 """Training masks that are looked at for it."""
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """What a look at an image leaves: of each connected piece that was found its class, mm3, the highest probability of
+    any structure, and voxels, all and those that are right (number 0 is no piece); voxels of each class in truth."""
+
+    owners: np.ndarray
+    mm3: np.ndarray
+    surest: np.ndarray
+    voxels: np.ndarray
+    right: np.ndarray
+    wanted: np.ndarray
+
+    def score(self, least_mm3: float, least_score: float) -> CaseScore:
+        """As `score_case` has it, without the pieces that `predict.without_specks` leaves out."""
+        stays = (self.mm3 >= least_mm3) & (self.surest >= least_score)
+        found, right = (
+            np.bincount(self.owners[1:], counts[1:] * stays[1:], len(self.wanted))[1:]
+            for counts in (self.voxels, self.right)
+        )
+        both = found + self.wanted[1:]
+        dice = tuple(float(2 * same / size) if size else None for same, size in zip(right, both, strict=True))
+        return CaseScore(dice, not self.wanted[1:].any())
+
+
+def left_of(found: np.ndarray, truth: np.ndarray, pieces: tuple[Any, Any, Any, Any], structures: int) -> Pieces:
+    """Of class numbers, and `pieces_of` what was found."""
+    numbers, owners, mm3, surest = pieces
+    voxels, right = (np.bincount(one.ravel(), minlength=len(owners)) for one in (numbers, numbers[found == truth]))
+    return Pieces(owners, mm3, surest, voxels, right, np.bincount(truth.ravel(), minlength=structures + 1))
+
+
 class Judge:
-    """Measures weights on validation images at the network's spacing, which is cheap. Several processes share them."""
+    """Measures weights on validation images at the network's spacing, which is cheap, and without the pieces that are
+    then best left out, as they will be delivered. Several processes share the images."""
 
     def __init__(
-        self, data: Patches, config: Any, device: str, image_seconds: float, seconds: float, until: float, folder: Path
-    ) -> None:
+        self, data: Patches, train: Patches, config: Any, device: str, image_seconds: float, seconds: float,
+        until: float, folder: Path,
+    ) -> None:  # fmt: skip
         """As many evenly drawn images as can be looked at eight times in SHARE of `seconds`, four at least. `until`
-        (time.monotonic) everything has to be measured; `folder` has the best weights, of earlier attempts, too."""
+        (time.monotonic) everything has to be measured; `folder` has the best weights, of earlier attempts, too. Nothing
+        is left out that is as large as what is marked in `train`."""
         self.data, self.config, self.device = data, config, device
-        most = len(data) if math.isinf(seconds) else int(SHARE * seconds / 8 / max(image_seconds, 1e-6))
-        count = min(len(data), max(4, most))
+        mm3, score = config.prediction.min_component_mm3, config.prediction.min_component_score
+        most = largest_speck(train, config) if mm3 == "auto" else math.inf
+        self.tried = (
+            [one for one in SPECKS if one <= most] if mm3 == "auto" else [mm3],
+            SURE if score == "auto" else [score],
+        )
+        count = len(data) if math.isinf(seconds) else int(SHARE * seconds / 8 / max(image_seconds, 1e-6))
+        count = min(len(data), max(4, count))
         self.rows = [data.rows[int(place * len(data) / count)] for place in range(count)]
         self.until = until - image_seconds * math.ceil(len(data) / ranks.count())
-        self.seconds = self.comparing = 0.0
-        """Of the last evaluation, and of it without the network: what each further way of leaving pieces out takes."""
+        self.seconds = 0.0
+        """Of the last evaluation."""
         self.best = Best(folder)
 
     def consider(self, model: torch.nn.Module, name: str, epoch: float, step: int) -> float | None:
@@ -57,11 +97,23 @@ class Judge:
         all images, healthy ones as well. -> Dice, None where no image has a structure and none was found."""
         begin = time.monotonic()
         ranks.share_buffers(model)
-        (scores,) = self.scores(model, [KEPT])
+        looks = self.looks(model)
+        least = self.least(looks)
+        scores = [look.score(*least) for look in looks]
         dice, every = summary(scores, self.data.label_names)["dice"], of_all_cases(scores) or 0.0
         self.seconds = time.monotonic() - begin
-        self.best.consider(model, dice, 1 - every, epoch=round(epoch, 2), step=step, weights=name)
+        said = {"epoch": round(epoch, 2), "step": step, "weights": name, "images": len(self.rows)}
+        self.best.consider(model, dice, 1 - every, **said)
         return dice
+
+    def again(self, model: torch.nn.Module) -> None:
+        """Measure the best weights of an earlier attempt anew where that had time for other images than this one."""
+        before = self.best.said
+        if before and before["images"] != len(self.rows):
+            kept, self.best.said = copy.deepcopy(model.state_dict()), {}
+            model.load_state_dict(safetensors.torch.load_file(self.best.weights))
+            self.consider(model, before["weights"], before["epoch"], before["step"])
+            model.load_state_dict(kept)
 
     def chosen(self) -> dict[str, torch.Tensor]:
         """The best weights. Raises TrainingFailed."""
@@ -73,46 +125,38 @@ class Judge:
         ranks.wait()
         return safetensors.torch.load_file(self.best.weights)
 
-    def affords(self, looks: float, ways: int = 0) -> bool:
-        """Whether there is time for so many more evaluations, and so many more ways of leaving pieces out in them."""
-        needed = looks * self.seconds + ways * self.comparing
-        return bool(ranks.most(time.monotonic() + needed - self.until)[0] <= 0)
+    def affords(self, looks: float) -> bool:
+        """Whether there is time for so many more evaluations."""
+        return bool(ranks.most(time.monotonic() + looks * self.seconds - self.until)[0] <= 0)
 
-    def settled(self, model: torch.nn.Module, train: Patches) -> Any:
-        """The configuration with the pieces that are left out, by size, then by score, where these are `auto`. Healthy
-        images count. Pieces stay where leaving them out gains less than GAIN, or no more than its standard error over
-        the images: of two or three, one would decide. Nothing goes that is as large as what is marked in `train`."""
-        least: dict[str, float] = {}
-        for key, tried in {"min_component_mm3": SPECKS, "min_component_score": SURE}.items():
-            least[key] = getattr(self.config.prediction, key)
-            if least[key] != "auto":
-                continue
-            least[key] = 0.0
-            if self.affords(1, len(tried)):
-                most = largest_speck(train, self.config) if key == "min_component_mm3" else 1.0
-                cuts = [{**KEPT, **least, key: value} for value in tried if value <= most]
-                dice = [[of_all_cases([one]) or 0.0 for one in found] for found in self.scores(model, cuts)]
-                gains = [gained(one, dice[0]) for one in dice]
-                least[key] = tried[gains.index(max(gains))] if max(gains) >= GAIN else 0.0
-        chosen = self.config.prediction.model_copy(update=least)
-        return self.config.model_copy(update={"prediction": chosen})
+    def settled(self, model: torch.nn.Module) -> Any:
+        """The configuration with the pieces that are left out, none where there is no time to look."""
+        least = self.least(self.looks(model) if max(map(len, self.tried)) > 1 and self.affords(1) else ())
+        update = dict(zip(("min_component_mm3", "min_component_score"), least, strict=True))
+        return self.config.model_copy(update={"prediction": self.config.prediction.model_copy(update=update)})
 
-    def scores(self, model: torch.nn.Module, cuts: Sequence[Mapping[str, float]]) -> list[list[CaseScore]]:
-        """For each way of leaving pieces out (arguments of `without_specks`), the images' scores."""
+    def least(self, looks: Sequence[Pieces]) -> list[float]:
+        """mm3 and score of the smallest and least probable pieces that stay: by size, then by score, where these are
+        `auto`. Healthy images count. Pieces stay where leaving them out gains less than GAIN, or no more than its
+        standard error over the images: of two or three, one would decide."""
+        least = [tried[0] for tried in self.tried]
+        for place, tried in enumerate(self.tried):
+            cuts = [[*least[:place], value, *least[place + 1 :]] for value in tried]
+            dice = [[of_all_cases([look.score(*cut)]) or 0.0 for look in looks] for cut in cuts]
+            gains = [gained(one, dice[0]) for one in dice]
+            least[place] = tried[gains.index(max(gains))] if max(gains) >= GAIN else tried[0]
+        return least
+
+    def looks(self, model: torch.nn.Module) -> list[Pieces]:
         model.eval()
-        mine, self.comparing = [], 0.0
+        mine = []
         for row in self.rows[ranks.number() :: ranks.count()]:
             image, truth = self.data.cases.load(row)
             chances = probabilities(model, image.astype(np.float32), self.config, self.device)
             found, sure = on_grid(chances, truth.shape)
-            voxel = math.prod(self.config.preprocess.spacing)
-            begin = time.monotonic()
-            pieces = pieces_of(found, sure, voxel)
-            kept = [without_specks(found, pieces, *cut.values()) for cut in cuts]
-            mine.append([score_case(one, truth, len(self.data.label_names)) for one in kept])
-            self.comparing += (time.monotonic() - begin) / len(cuts)
-        cases = ranks.gathered(mine)
-        return [[one[number] for one in cases] for number in range(len(cuts))]
+            pieces = pieces_of(found, sure, math.prod(self.config.preprocess.spacing))
+            mine.append(left_of(found, truth, pieces, len(self.data.label_names)))
+        return ranks.gathered(mine)
 
 
 def gained(after: Sequence[float], before: Sequence[float]) -> float:
@@ -130,11 +174,9 @@ def largest_speck(data: Patches, config: Any) -> float:
     sizes: dict[int, list[np.ndarray]] = {}
     for row in data.rows[:: -(-len(data.rows) // MASKS)]:
         labels = data.cases.load(row)[1]
-        pieces, volumes, _ = pieces_of(labels, np.zeros(labels.shape, np.float32), math.prod(config.preprocess.spacing))
-        owner = np.zeros(len(volumes), labels.dtype)
-        owner[pieces] = labels
-        for number in np.unique(owner[1:]):
-            sizes.setdefault(int(number), []).append(volumes[1:][owner[1:] == number])
+        _, owners, mm3, _ = pieces_of(labels, np.zeros(labels.shape, np.float32), math.prod(config.preprocess.spacing))
+        for number in np.unique(owners[1:]):
+            sizes.setdefault(int(number), []).append(mm3[1:][owners[1:] == number])
     ordered = [np.sort(np.concatenate(found)) for found in sizes.values()]
     return float(
         min((found[np.searchsorted(found.cumsum(), MARKED * found.sum())] for found in ordered), default=math.inf)

@@ -117,27 +117,27 @@ def on_grid(chances: Any, size: Sequence[int]) -> tuple[Any, Any]:
     return classes, scores
 
 
-def pieces_of(classes: Any, scores: Any, voxel_mm3: float) -> tuple[Any, Any, Any]:
-    """Connected pieces of each structure in class numbers (D, H, W): the number of each voxel's piece, 0 background,
-    and of each piece mm3 and the highest of `scores`, the probability that a voxel is no background."""
+def pieces_of(classes: Any, scores: Any, voxel_mm3: float) -> tuple[Any, Any, Any, Any]:
+    """Connected pieces of each structure in class numbers (D, H, W): the number of each voxel's piece, 0 background;
+    and of each piece the class, mm3, and the highest of `scores`, the probability that a voxel is no background."""
     import numpy as np
     from scipy.ndimage import find_objects, label
 
-    pieces, count = np.zeros(classes.shape, np.int32), 0
+    pieces, owners = np.zeros(classes.shape, np.int32), [0]
     for number, box in enumerate(find_objects(classes), 1):
         if box is not None:
             found, more = label(classes[box] == number, np.ones((3, 3, 3)))
-            pieces[box] += np.where(found, found + count, 0).astype(np.int32)
-            count += more
+            pieces[box] += np.where(found, found + len(owners) - 1, 0).astype(np.int32)
+            owners += [number] * more
     inside = np.flatnonzero(pieces)
-    numbers, surest = pieces.ravel()[inside], np.zeros(count + 1, scores.dtype)
+    numbers, surest = pieces.ravel()[inside], np.zeros(len(owners), scores.dtype)
     np.maximum.at(surest, numbers, scores.ravel()[inside])
-    return pieces, np.bincount(numbers, minlength=count + 1) * voxel_mm3, surest
+    return pieces, np.array(owners), np.bincount(numbers, minlength=len(owners)) * voxel_mm3, surest
 
 
-def without_specks(classes: Any, pieces: tuple[Any, Any, Any], least_mm3: float, least_score: float) -> Any:
+def without_specks(classes: Any, pieces: tuple[Any, Any, Any, Any], least_mm3: float, least_score: float) -> Any:
     """Class numbers without those of `pieces_of` that are smaller, or nowhere so probable."""
-    numbers, sizes, surest = pieces
+    numbers, _, sizes, surest = pieces
     stays = (sizes >= least_mm3) & (surest >= least_score)
     return classes * stays[numbers]
 

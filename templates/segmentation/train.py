@@ -96,7 +96,8 @@ def train(config: Config) -> int:
         config = config.model_copy(update={"training": climbed.wanted})  # with the batch that memory holds
         budget.agree()
         until = math.inf if seconds is None else begin + seconds
-        judge = Judge(sets["val"], config, device.type, image_seconds, budget.remaining(), until, CHECKPOINTS / "best")
+        left = budget.remaining()
+        judge = Judge(sets["val"], data, config, device.type, image_seconds, left, until, CHECKPOINTS / "best")
 
         # The loop, the weights that are delivered, and how good they are.
         with budget.listening():
@@ -104,7 +105,7 @@ def train(config: Config) -> int:
         if epochs is None:
             ranks.say("stopped as asked; the same command goes on from the checkpoint")
             return 128 + signal.SIGTERM
-        config = judge.settled(model, data)
+        config = judge.settled(model)
         scores = on_own_grids(model, sets["val"], config, device.type, until)
     if ranks.first():
         spent, best = time.monotonic() - begin + attempt.seconds, judge.best.said
@@ -147,6 +148,7 @@ def loop(
         step, first, judge.best.waited = state["step"], state["epoch"], state["waited"]
         if ranks.first():
             torch.set_rng_state(state["random"])
+        judge.again(model)
     network, optimizer = accelerator.prepare(model, optimizer)  # `network`: `model` as all processes train it
     pace = Pace(budget, wanted.most_epochs, first)
     saved_at, evaluated_at, made = budget.elapsed(), -math.inf, float(first)

@@ -105,13 +105,28 @@ def test_small_and_unsure_pieces_become_background(template):
     def cut(*least):
         return template.predict.without_specks(classes, pieces, *least)
 
-    assert pieces[1].tolist() == [0, 54, 2, 4] and pieces[2].tolist() == pytest.approx([0, 0.9, 0.95, 0.6])
+    assert [one.tolist() for one in pieces[1:3]] == [[0, 1, 1, 2], [0, 54, 2, 4]]
+    assert pieces[3].tolist() == pytest.approx([0, 0.9, 0.95, 0.6])
     kept = cut(5.0, 0.0)
     assert (kept == 1).sum() == 27 and not (kept == 2).any() and (classes == 2).any()
     kept = cut(0.0, 0.8)
     assert (kept == 1).sum() == 28 and not (kept == 2).any()
     assert cut(0.0, 0.92).sum() == 1
     np.testing.assert_array_equal(cut(0.0, 0.0), classes)
+
+
+def test_what_is_left_of_an_image_scores_as_its_mask_would(template):
+    from shared.training.dice import score_case
+
+    random = np.random.default_rng(3)
+    truth, found = (random.integers(0, 5, (5, 16, 16)) * (random.random((5, 16, 16)) < 0.4) for _ in range(2))
+    truth[truth == 4], found[found == 2] = 0, 0
+    pieces = template.predict.pieces_of(found, random.random(found.shape).astype(np.float32), 2.0)
+    left = template.evaluate.left_of(found, truth, pieces, 4)
+    for least in ((0.0, 0.0), (6.0, 0.0), (0.0, 0.97), (1e9, 0.0)):
+        expected = score_case(template.predict.without_specks(found, pieces, *least), truth, 4)
+        assert left.score(*least) == expected and len({*expected.dice}) > 1
+    assert template.evaluate.left_of(found, 0 * truth, pieces, 4).score(1e9, 0.0) == score_case(0 * truth, 0 * truth, 4)
 
 
 def test_dicom_geometry_and_a_mask_stored_in_another_order(tmp_path):

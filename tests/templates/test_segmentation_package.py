@@ -131,7 +131,7 @@ def test_a_package_written_anew_is_measured(tmp_path):
     before = bench.metrics()["metrics"]
     file = work / "predict.py"
     text = file.read_text()
-    file.write_text(text.replace("scores[kept != classes] = 0", "kept[kept == 1] = 0"))
+    file.write_text(text.replace("        classes = kept\n", "        classes = kept\n    classes[classes == 1] = 0\n"))
     assert file.read_text() != text
     told = {"M3_DATA": str(bench.data), "M3_PACKAGE": str(bench.workspace / "package"), "PYTHONPATH": str(ROOT)}
     argv = [sys.executable, "-P", "-m", "shared.training.repackage"]

@@ -239,3 +239,19 @@ def test_two_processes_train_as_one_and_the_first_writes(organs):
         round(best["metric"], 4)
     }
     assert damage(organs.workspace / "package") == []
+
+
+@pytest.mark.slow
+def test_weights_of_an_attempt_that_looked_at_other_images_are_measured_anew(organs):
+    """Its figure of fewer images would keep everything out that comes later."""
+    organs.organs(6)
+    organs.write()
+    organs.configure(epochs=2, width=8, levels=3)
+    assert organs.train().returncode == 0
+    best = organs.workspace / "checkpoints/best/best.json"
+    before = json.loads(best.read_text())
+    for images, believed in ((before["images"], True), (before["images"] + 1, False)):
+        best.write_text(json.dumps(before | {"metric": 0.999, "images": images}))
+        done = organs.train()
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (json.loads(best.read_text())["metric"] == 0.999) is believed
