@@ -67,8 +67,8 @@ def left_of(found: np.ndarray, truth: np.ndarray, pieces: tuple[Any, Any, Any, A
 
 
 class Judge:
-    """Measures weights on validation images at the network's spacing, which is cheap, and without the pieces that are
-    then best left out, as they will be delivered. Several processes share the images."""
+    """Measures weights on validation images at the network's spacing, which is cheap, and settles which pieces of the
+    best ones are left out. Several processes share the images."""
 
     def __init__(
         self, data: Patches, train: Patches, config: Any, device: str, image_seconds: float, seconds: float,
@@ -97,9 +97,8 @@ class Judge:
         all images, healthy ones as well. -> Dice, None where no image has a structure and none was found."""
         begin = time.monotonic()
         ranks.share_buffers(model)
-        looks = self.looks(model)
-        least = self.least(looks)
-        scores = [look.score(*least) for look in looks]
+        every_piece = [tried[0] for tried in self.tried]
+        scores = [look.score(*every_piece) for look in self.looks(model)]
         dice, every = summary(scores, self.data.label_names)["dice"], of_all_cases(scores) or 0.0
         self.seconds = time.monotonic() - begin
         said = {"epoch": round(epoch, 2), "step": step, "weights": name, "images": len(self.rows)}
