@@ -103,7 +103,8 @@ class TrainJob:
         finally:
             await asyncio.to_thread(remove_tree, scratch)
         if end["outcome"] == "ok":
-            before = {name: value for name, value in weights.metrics.items() if name not in ("tiers", "curve")}
+            gone = ("tiers", "curve", "figures")  # of the code before
+            before = {name: value for name, value in weights.metrics.items() if name not in gone}
             end["metrics"] = before | end["metrics"]
             end["own_code"] = tuple(dict.fromkeys((*weights.own_code, *end["own_code"])))
         return end
