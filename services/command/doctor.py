@@ -105,18 +105,20 @@ def _installed() -> Iterator[Finding]:
             yield Finding(name, str(binary()), "ok")
         except M3Error as error:
             yield Finding(name, str(error), "bad")
-    there = {name: version for name in _trained_with() if (version := _version(name))}
-    yield from (Finding(name, there[name], "ok") for name in _ML if name in there)
-    if missing := [name for name in _trained_with() if name not in there]:
-        yield Finding("for training", f"not installed: {', '.join(missing)}; pip install 'm3builder[ml]'", "bad")
+    found = {name: _version(name) for name in (*_ML, *_trained_with())}
+    yield from (Finding(name, version, "ok") for name in _ML if (version := found[name]))
+    if missing := [name for name, version in found.items() if not version]:
+        yield Finding("for training", f"not installed: {', '.join(missing)}; pip install 'm3builder[ml,score]'", "bad")
 
 
 def _trained_with() -> list[str]:
-    """Distributions that runner and scorer need, as our own metadata name them."""
-    asked = [
-        re.match(r"""([\w.-]+).*extra == ["'](?:score|ml)["']""", one) for one in metadata.requires("m3builder") or ()
-    ]
-    return [found[1] for found in asked if found]
+    """Distributions that runner and scorer need, as our own metadata name them; none where there are no metadata."""
+    try:
+        asked = metadata.requires("m3builder") or []
+    except metadata.PackageNotFoundError:
+        return []
+    found = [re.match(r"""([\w.-]+).*extra == ["'](?:score|ml)["']""", one) for one in asked]
+    return [one[1] for one in found if one]
 
 
 def _version(name: str) -> str | None:

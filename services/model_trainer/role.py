@@ -21,7 +21,7 @@ from shared.contracts.tools import (
     ViewImage,
     WriteFiles,
 )
-from shared.contracts.training import FinishedTraining, TrainingFinished
+from shared.contracts.training import OF_THE_JOB, FinishedTraining, TrainingFinished
 
 
 def probe(answer: FinishedTraining, brief: Brief) -> Probe:
@@ -37,7 +37,7 @@ def finished(answer: FinishedTraining, facts: Facts, brief: Brief, state: RunSta
         cause=brief.order,
         package=job.outputs["package"],
         # What else it told stays with the job.
-        validation={key: value for key, value in job.metrics.items() if key not in ("tiers", "curve", "figures")},
+        validation={key: value for key, value in job.metrics.items() if key not in OF_THE_JOB},
         hyper_parameters=answer.hyper_parameters,
         attempts=max(1, sum(done.job == "train" and not done.tried for done in state.jobs_done.values())),
         gpu_seconds=job.gpu_seconds,

@@ -30,7 +30,7 @@ from services.tool_runner.training import (
 from services.tool_runner.worst import Worst
 from shared.contracts.base import AGENTS, Ref
 from shared.contracts.state import RunState
-from shared.contracts.training import JobSpec, Tried
+from shared.contracts.training import OF_THE_JOB, JobSpec, Tried
 from shared.errors import HandedBack, Unavailable
 from shared.models import cores
 
@@ -103,8 +103,7 @@ class TrainJob:
         finally:
             await asyncio.to_thread(remove_tree, scratch)
         if end["outcome"] == "ok":
-            gone = ("tiers", "curve", "figures")  # of the code before
-            before = {name: value for name, value in weights.metrics.items() if name not in gone}
+            before = {name: value for name, value in weights.metrics.items() if name not in OF_THE_JOB}
             end["metrics"] = before | end["metrics"]
             end["own_code"] = tuple(dict.fromkeys((*weights.own_code, *end["own_code"])))
         return end

@@ -9,6 +9,8 @@ from shared.contracts.base import Contract, Event, Ref, RunId, Service, Spent, T
 TRAIN = ("python", "train.py", "--config", "config.yaml")
 """What a try runs, and the playbook."""
 REPACKAGE = ("python", "-P", "-m", "shared.training.repackage")
+OF_THE_JOB = ("tiers", "curve", "figures")
+"""Entries of a training's `metrics` that stay with its job: a package is not told by them."""
 
 
 def for_training(seconds: float) -> int:

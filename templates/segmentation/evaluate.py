@@ -37,8 +37,8 @@ MASKS = 64
 
 @dataclass(frozen=True)
 class Pieces:
-    """What a look at an image leaves: of each connected piece that was found its class, mm3, the highest probability of
-    any structure, and voxels, all and those that are right (number 0 is no piece); voxels of each class in truth."""
+    """What Dice needs of one predicted image, whichever pieces are left out. By connected piece (the first entry is no
+    piece): its class, mm3, highest probability, voxels, and those of them that are right; by class: voxels of truth."""
 
     owners: np.ndarray
     mm3: np.ndarray
@@ -59,8 +59,8 @@ class Pieces:
         return CaseScore(dice, not self.wanted[1:].any())
 
 
-def left_of(found: np.ndarray, truth: np.ndarray, pieces: tuple[Any, Any, Any, Any], structures: int) -> Pieces:
-    """Of class numbers, and `pieces_of` what was found."""
+def counted(found: np.ndarray, truth: np.ndarray, pieces: tuple[Any, Any, Any, Any], structures: int) -> Pieces:
+    """`found` and `truth` are class numbers (D, H, W), `pieces` is what `pieces_of(found, ...)` gave."""
     numbers, owners, mm3, surest = pieces
     voxels, right = (np.bincount(one.ravel(), minlength=len(owners)) for one in (numbers, numbers[found == truth]))
     return Pieces(owners, mm3, surest, voxels, right, np.bincount(truth.ravel(), minlength=structures + 1))
@@ -84,6 +84,7 @@ class Judge:
             [one for one in SPECKS if one <= most] if mm3 == "auto" else [mm3],
             SURE if score == "auto" else [score],
         )
+        """Bounds of size and of probability that may be chosen; the first of each while weights are compared."""
         count = len(data) if math.isinf(seconds) else int(SHARE * seconds / 8 / max(image_seconds, 1e-6))
         count = min(len(data), max(4, count))
         self.rows = [data.rows[int(place * len(data) / count)] for place in range(count)]
@@ -97,8 +98,8 @@ class Judge:
         all images, healthy ones as well. -> Dice, None where no image has a structure and none was found."""
         begin = time.monotonic()
         ranks.share_buffers(model)
-        every_piece = [tried[0] for tried in self.tried]
-        scores = [look.score(*every_piece) for look in self.looks(model)]
+        least = [tried[0] for tried in self.tried]
+        scores = [look.score(*least) for look in self.looks(model)]
         dice, every = summary(scores, self.data.label_names)["dice"], of_all_cases(scores) or 0.0
         self.seconds = time.monotonic() - begin
         said = {"epoch": round(epoch, 2), "step": step, "weights": name, "images": len(self.rows)}
@@ -147,6 +148,7 @@ class Judge:
         return least
 
     def looks(self, model: torch.nn.Module) -> list[Pieces]:
+        """Of all images of `rows`, as the network sees them."""
         model.eval()
         mine = []
         for row in self.rows[ranks.number() :: ranks.count()]:
@@ -154,7 +156,7 @@ class Judge:
             chances = probabilities(model, image.astype(np.float32), self.config, self.device)
             found, sure = on_grid(chances, truth.shape)
             pieces = pieces_of(found, sure, math.prod(self.config.preprocess.spacing))
-            mine.append(left_of(found, truth, pieces, len(self.data.label_names)))
+            mine.append(counted(found, truth, pieces, len(self.data.label_names)))
         return ranks.gathered(mine)
 
 

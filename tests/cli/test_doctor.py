@@ -26,4 +26,4 @@ def test_what_a_training_lacks_is_named(tmp_path: Path) -> None:
     assert not any("for training" in line for line in said())
     for entry in [*tmp_path.glob("[sS]imple[iI][tT][kK]-*.dist-info"), *tmp_path.glob("h5py-*.dist-info")]:
         entry.unlink()
-    assert said()[-1] == "bad for training not installed: h5py, simpleitk; pip install 'm3builder[ml]'"
+    assert said()[-1] == "bad for training not installed: h5py, simpleitk; pip install 'm3builder[ml,score]'"

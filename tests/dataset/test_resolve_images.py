@@ -227,3 +227,12 @@ def test_ten_thousand_files_and_a_table_take_seconds(tmp_path: Path) -> None:
 )
 def test_a_scout_is_told_by_its_name(said: str, scout: bool) -> None:
     assert (no_image({"SeriesDescription": said, "Modality": "MR"}) is not None) == scout
+
+
+def test_all_classes_that_nobody_asked_for_count_as_expected(tmp_path: Path) -> None:
+    """Though there are more of them than reasons that are kept."""
+    for number in range(80):
+        picture(tmp_path / f"d{number:02d}" / "0.png")
+    label = {"source": {"field": "class"}, "only": ["d00", "d01"]}
+    found = carried_out(tmp_path, images="{class}/{n}.png", label=label).coverage
+    assert found.cases == 2 and found.lossless == {"untargeted": 78} and len(found.left_out) == 60

@@ -393,12 +393,3 @@ def test_sheets_of_a_workbook_are_one_table(four: Path) -> None:
     assert done.coverage.splits == {"test": 2, "train": 2}
     with pytest.raises(RulesError, match="no sheet"):
         carried_out(four, tables={"t": {"file": "t.xlsx", "sheet": "{side}_2021", "key": "id"}}, **rules)
-
-
-def test_all_classes_that_nobody_asked_for_count_as_expected(tmp_path: Path) -> None:
-    """Though there are more of them than reasons that are kept."""
-    for number in range(80):
-        picture(tmp_path / f"d{number:02d}" / "0.png")
-    label = {"source": {"field": "class"}, "only": ["d00", "d01"]}
-    found = carried_out(tmp_path, images="{class}/{n}.png", label=label).coverage
-    assert found.cases == 2 and found.lossless == {"untargeted": 78} and len(found.left_out) == 60

@@ -122,11 +122,11 @@ def test_what_is_left_of_an_image_scores_as_its_mask_would(template):
     truth, found = (random.integers(0, 5, (5, 16, 16)) * (random.random((5, 16, 16)) < 0.4) for _ in range(2))
     truth[truth == 4], found[found == 2] = 0, 0
     pieces = template.predict.pieces_of(found, random.random(found.shape).astype(np.float32), 2.0)
-    left = template.evaluate.left_of(found, truth, pieces, 4)
+    left = template.evaluate.counted(found, truth, pieces, 4)
     for least in ((0.0, 0.0), (6.0, 0.0), (0.0, 0.97), (1e9, 0.0)):
         expected = score_case(template.predict.without_specks(found, pieces, *least), truth, 4)
         assert left.score(*least) == expected and len({*expected.dice}) > 1
-    assert template.evaluate.left_of(found, 0 * truth, pieces, 4).score(1e9, 0.0) == score_case(0 * truth, 0 * truth, 4)
+    assert template.evaluate.counted(found, 0 * truth, pieces, 4).score(1e9, 0.0) == score_case(0 * truth, 0 * truth, 4)
 
 
 def test_dicom_geometry_and_a_mask_stored_in_another_order(tmp_path):
