@@ -1,6 +1,6 @@
 """Which of the dataset families of tests/families the search finds rules for: python -m bench.families [NAME ...]
 
-`--of second`, `third` and so on to `ninth` takes the datasets of bench/strangers, which nobody tunes for.
+`--of second`, `third` and so on to `tenth` takes the datasets of bench/strangers, which nobody tunes for.
 
 Each family is written anew, its rules are searched for as the Data Engineer's playbook does, and the cases that they
 give are held against the truth file: files of a case, patients, labels, structures, texts. A family is `right` when all
@@ -176,10 +176,13 @@ def _tried(folder: Path, one: Proposal, truth: Mapping[str, Any]) -> tuple[dict[
     return compare(cases, truth), "JOINED" if _joined(folder, cases, truth) else patients(cases, truth)
 
 
+ROOMS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
 def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--of", choices=("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"))
+    parser.add_argument("--of", choices=ROOMS)
     asked = parser.parse_args(words)
     families = import_module(f"bench.strangers.{asked.of}").FAMILIES if asked.of else FAMILIES
     outcomes: Counter[str] = Counter()

@@ -66,10 +66,11 @@ def made(name: str, folder: Path, size: str, layout: str) -> tuple[str, str]:
     """The request and the card of a dataset that is written to `folder`."""
     kind, _, own = name.rpartition("/")
     if kind:
-        families = FAMILIES if kind == "families" else import_module(f"bench.strangers.{kind}").FAMILIES
-        family = families[own]
+        room = None if kind == "families" else import_module(f"bench.strangers.{kind}")
+        family = (room.FAMILIES if room else FAMILIES)[own]
         family.make(folder, folder.with_suffix(".truth.json"), 7)
-        described = {"dataset name": folder.name, "dataset description": f"Images of our hospital: {family.request}"}
+        told = getattr(room, "CARDS", {}).get(own, f"Images of our hospital: {family.request}")
+        described = {"dataset name": folder.name, "dataset description": told}
         _opened(folder)
         return family.request, json.dumps(described)
     replicas.make(name, folder, size=size, seed=7, layout=layout, workers=2)

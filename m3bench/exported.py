@@ -31,6 +31,7 @@ from shared.embedded.system import System, down, up
 from shared.errors import UserError
 from shared.settings import Settings
 from shared.store import Store
+from shared.training.package import FITTED
 
 NOT_STARTED: tuple[Service, ...] = ("module_architect", "model_trainer")
 """Their work is the other system's."""
@@ -73,12 +74,14 @@ def export(task: Task, folder: Path, size: str, layout: str, seed: int, train_se
 
 
 def score(folder: Path, name: str) -> Result:
-    """Score `<folder>/package`, as the work of the system `name`. Once: a run has one score.
+    """Score `<folder>/package`, or what a template's last fit left beside it, as the work of the system `name`. Once: a
+    run has one score.
 
     Raises UserError when there is nothing to score.
     """
     folder, began = folder.absolute(), time.monotonic()
-    beside, package = folder.with_name(folder.name + ".m3bench"), folder / "package"
+    beside, last = folder.with_name(folder.name + ".m3bench"), folder / FITTED
+    package = last if (last / "predict.py").is_file() else folder / "package"
     try:
         told = json.loads((beside / "exported.json").read_text(encoding="utf-8"))
     except OSError:

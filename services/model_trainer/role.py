@@ -35,7 +35,7 @@ def finished(answer: FinishedTraining, facts: Facts, brief: Brief, state: RunSta
         run_id=brief.run_id,
         sender="model_trainer",
         cause=brief.order,
-        package=job.outputs["package"],
+        package=job.delivers,
         # What else it told stays with the job.
         validation={key: value for key, value in job.metrics.items() if key not in OF_THE_JOB},
         hyper_parameters=answer.hyper_parameters,

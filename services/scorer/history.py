@@ -29,7 +29,7 @@ def package_of_this_lock(events: Iterable[Event], trained: TrainingFinished) -> 
             case JobStarted(job="train") if event.job_id not in earlier:
                 begun.add(event.job_id)
             case JobFinished(job="train", outcome="ok") if event.job_id in begun:
-                made = made or event.outputs.get("package") == trained.package
+                made = made or event.delivers == trained.package
             case TrainingFinished() if event.event_id == trained.event_id:
                 break
     evidence = "a training job of this run made it" if made else "no training job of this run made it"

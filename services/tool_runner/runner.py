@@ -204,12 +204,12 @@ class Runner:
     async def _with_package(self, call: ToolCall, state: RunState, mounted: Mounted) -> AsyncIterator[Mounted]:
         """With the package of the training that the probe's call names, if it names one that has any."""
         done = state.training(str(call.arguments.get("job")))
-        if done is None or "package" not in done.outputs:
+        if done is None or not done.delivers:
             yield mounted
             return
         folder = Path(tempfile.mkdtemp(prefix="package-", dir=await asyncio.to_thread(self._scratch)))
         try:
-            await asyncio.to_thread(self.context.store.get_folder, done.outputs["package"], folder)
+            await asyncio.to_thread(self.context.store.get_folder, done.delivers, folder)
             yield replace(mounted, package=folder)
         finally:
             await asyncio.to_thread(remove_tree, folder)

@@ -48,6 +48,9 @@ def figures(metrics: Mapping[str, Any]) -> str:
         parts.append(f"{epochs:g} epochs in {seconds:.0f} s")
     if _number(best := metrics.get("best_epoch")):
         parts.append(f"weights of best_epoch {best:g}")
+    last = metrics.get("last_fit")
+    if isinstance(last, dict) and _number(last.get("seconds")):
+        parts.append(f"then {last['seconds']:.0f} s with the validation cases, too: these weights are delivered")
     return "Validation: " + ", ".join(parts)
 
 

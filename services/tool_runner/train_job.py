@@ -30,9 +30,10 @@ from services.tool_runner.training import (
 from services.tool_runner.worst import Worst
 from shared.contracts.base import AGENTS, Ref
 from shared.contracts.state import RunState
-from shared.contracts.training import OF_THE_JOB, JobSpec, Tried
+from shared.contracts.training import OF_THE_JOB, JobFinished, JobSpec, Tried
 from shared.errors import HandedBack, Unavailable
 from shared.models import cores
+from shared.training.package import FITTED, FITTED_WEIGHTS
 
 if TYPE_CHECKING:
     from services.tool_runner.jobs import Jobs
@@ -98,7 +99,7 @@ class TrainJob:
         weights = self.state.jobs_done[str(tried.continues)]
         scratch = self.jobs.scratch / f"{self.spec.job_id}-{os.getpid()}"
         try:
-            await asyncio.to_thread(self.store.get_folder, weights.outputs["package"], scratch)
+            await asyncio.to_thread(self._both_weights, weights, scratch)
             end = await self._in_workspace(replace(mounted, package=scratch))
         finally:
             await asyncio.to_thread(remove_tree, scratch)
@@ -107,6 +108,13 @@ class TrainJob:
             end["metrics"] = before | end["metrics"]
             end["own_code"] = tuple(dict.fromkeys((*weights.own_code, *end["own_code"])))
         return end
+
+    def _both_weights(self, training: JobFinished, folder: Path) -> None:
+        """Its package, with the weights of its last fit beside the others."""
+        self.store.get_folder(training.outputs["package"], folder)
+        if fitted := training.outputs.get(FITTED):
+            weights = self.store.get_manifest(fitted).files["model.safetensors"]
+            self.store.get_file(weights.ref, folder / FITTED_WEIGHTS)
 
     async def _in_workspace(self, mounted: Mounted) -> dict[str, Any]:
         spec = self.spec
@@ -172,6 +180,9 @@ class TrainJob:
                 }
             ref = await asyncio.to_thread(self.store.put_folder, "packages", package, ())
             end["outputs"] = {"package": ref}
+            fitted = workspace / FITTED
+            if not fitted.is_symlink() and (fitted / "predict.py").is_file():
+                end["outputs"][FITTED] = await asyncio.to_thread(self.store.put_folder, "packages", fitted, ())
             if metrics:
                 end["summary"] += "\n" + telling.in_words(metrics, curve, "" if spec.forked else await self._changed())
         # First what it is and what to do about it, then what was said.

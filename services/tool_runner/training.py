@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 60.0
 """How often the workspace is stored: another machine that takes the job over goes on from what it finds there."""
-RESULTS = ("package", "metrics.json", "tiers.json", "problems.json", "worst")
+RESULTS = ("package", "fitted", "metrics.json", "tiers.json", "problems.json", "worst")
 TAIL = 6000
 """Characters of a failed job's output that its end carries."""
 LOOKED_AT = 1 << 16

@@ -114,13 +114,19 @@ class JobFinished(Event):
     bad_samples: dict[str, str] = {}
     """Of a `train` that refused its data: sample, or what the whole is called -> what is wrong with it, 100 at most."""
     outputs: dict[str, Ref] = {}
-    """`train`: package (a folder manifest). `predict`: predictions. `intake`: cases (a CaseTable in `sealed`)."""
+    """`train`: package, and maybe fitted, the same with the weights of a last fit (folder manifests). `predict`:
+    predictions. `intake`: cases (a CaseTable in `sealed`)."""
     log: Ref | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """By which it may be called: its id, and the name of a try."""
         return (self.job_id, self.tried.name) if self.tried else (self.job_id,)
+
+    @property
+    def delivers(self) -> Ref | None:
+        """Of a training: the package that a user gets."""
+        return self.outputs.get("fitted") or self.outputs.get("package")
 
     def recipient(self) -> str:
         return self.asked_by

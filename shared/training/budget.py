@@ -15,12 +15,17 @@ from shared.training.configfile import Training
 class TimeBudget:
     """Wall seconds from `begin` (time.monotonic) to the end of the training loop; `seconds` None is no bound.
 
-    `spent` belongs to earlier attempts, `reserve` is kept for what comes after the loop. An attempt gets at least a
-    tenth of `seconds`, so that a training that was killed late can still finish.
+    `spent` belongs to earlier attempts; `last` is kept for the last fit, with which the schedule of the learning rate
+    goes on, and `reserve` for what else comes after the loop. An attempt gets at least a tenth of `seconds`, so that a
+    training that was killed late can still finish.
     """
 
-    def __init__(self, seconds: float | None, begin: float, spent: float = 0.0, reserve: float = 0.0) -> None:
-        self.begin, self.spent = begin, spent
+    def __init__(
+        self, seconds: float | None, begin: float, spent: float = 0.0, reserve: float = 0.0, last: float = 0.0
+    ) -> None:
+        self.begin, self.spent, self.last = begin, spent, last
+        self.loop = 1.0 if seconds is None else 1 - last / seconds
+        """Part of the schedule that the loop has."""
         self.asked = False
         """To stop, by SIGTERM: the next step saves and ends the loop."""
         self.agreed: float | None = None
@@ -28,7 +33,8 @@ class TimeBudget:
         self.agree()
         self.lead = self.elapsed()
         """What reading the data took, before the loop."""
-        self.limit = math.inf if seconds is None else max(seconds - spent - reserve, 0.1 * seconds)
+        self.limit = math.inf if seconds is None else max(seconds - spent - reserve - last, 0.1 * seconds)
+        self.end = math.inf if seconds is None else seconds - spent
 
     def elapsed(self) -> float:
         """Of this attempt."""
@@ -53,14 +59,18 @@ class TimeBudget:
     def remaining(self) -> float:
         return self.limit - self.elapsed()
 
+    def left(self) -> float:
+        """Until all of the training's time is over, not only the loop's."""
+        return self.end - (time.monotonic() - self.begin)
+
     def share(self) -> float:
         """Of the loop's time that is used up, over all attempts; 0 without a bound."""
         whole = self.spent + self.limit - self.lead
         return 0.0 if math.isinf(whole) else min(1.0, (self.spent + self.elapsed() - self.lead) / max(whole, 1e-6))
 
     def progressed(self, step: int, steps: int) -> float:
-        """Of the training, 0 to 1: by steps or time, whichever is further along."""
-        return max(min(1.0, step / max(1, steps)), self.share())
+        """Of the schedule, 0 to 1: by steps or time of the loop, whichever is further along."""
+        return self.loop * max(min(1.0, step / max(1, steps)), self.share())
 
 
 class Pace:

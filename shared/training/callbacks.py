@@ -97,7 +97,6 @@ class AveragingTrainer(Trainer):  # type: ignore[misc]
             self.evaluate()
         ranks.wait()
         if watch.budget.asked:
-            ranks.say("stopped as asked; the same command goes on from the checkpoint")
             return None
         if not watch.best.weights.exists():
             raise TrainingFailed(

@@ -19,7 +19,7 @@ Config = TypeVar("Config", bound=BaseModel)
 NEEDED = ("trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors")
 STATE = "state.pt"
 """All of a checkpoint of a visible loop (saved.py), where a Transformers Trainer's has the files NEEDED."""
-WRITTEN = ("package", "checkpoints", "cache")
+WRITTEN = ("package", "fitted", "checkpoints", "cache")
 """Folders of a workspace that trainings write."""
 SETTLED = "settled.json"
 SENTINEL = "checkpoint-is-incomplete.txt"

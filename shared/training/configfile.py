@@ -70,7 +70,15 @@ class Training(Section):
         return self.epochs or 10**6
 
 
-UNMARKED = {"training": {"train_seconds", "whole_seconds", "save_seconds", "workers", "processes"}}
+class FittedTraining(Training):
+    """With a last fit (lastfit.py)."""
+
+    last_fit: float = Field(default=0.25, ge=0, le=0.5)
+    """Part of the time, at its end, in which the chosen weights are trained on with the validation cases, too; what is
+    measured are the weights before. 0: none."""
+
+
+UNMARKED = {"training": {"train_seconds", "whole_seconds", "last_fit", "save_seconds", "workers", "processes"}}
 """Of a configuration: what does not make a training another one."""
 
 

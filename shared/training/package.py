@@ -20,6 +20,15 @@ from typing import Any
 from shared.training.imports import as_exported, needed
 from shared.training.progress import read_json, tell_progress, write_json, write_text
 
+FITTED = "fitted"
+"""The folder beside `package` of the same with the weights of the last fit, which is what is delivered."""
+FITTED_WEIGHTS = "fitted.safetensors"
+"""Those weights, in a package that is written anew."""
+FITTED_NOTE = (
+    "- After the figures above were measured, these weights were trained on with the validation cases, too: nothing is "
+    "left to measure them on but cases that no training has seen.\n"
+)
+
 
 @dataclass(frozen=True)
 class PackageFacts:
@@ -67,13 +76,16 @@ def write_package(
     files: Sequence[Path] = (),
     imports: Sequence[str] = (),
     save_weights: Callable[[Path], None],
+    save_fitted: Callable[[Path], None] | None = None,
     config: Mapping[str, Any],
     facts: PackageFacts,
 ) -> None:
-    """Put a whole package into `folder`, in place of an earlier one.
+    """Put a whole package into `folder`, in place of an earlier one, and beside it the same with the weights of the
+    last fit, where there was one.
 
     `predict` is the workspace's predict.py: it is exported with every file and distribution that its imports lead to.
-    `files` are texts beside it, `imports` further distributions; `save_weights(path)` writes a safetensors file.
+    `files` are texts beside it, `imports` further distributions; `save_weights(path)` and
+    `save_fitted(path)` write a safetensors file.
     Raises NotExportable when the package could not run by itself, ValueError when `folder` is something else.
     """
     found = needed(predict)
@@ -96,6 +108,7 @@ def write_package(
         write_text(draft / "environment.txt", environment(versions))
         write_text(draft / "MODEL_CARD.md", model_card(facts))
         write_text(draft / "SHA256SUMS", checksums(draft))
+    write_fitted(folder, save_fitted)
 
 
 def write_results(facts: PackageFacts, *, samples: Mapping[str, int], more: Mapping[str, Any]) -> None:
@@ -125,6 +138,23 @@ def write_results(facts: PackageFacts, *, samples: Mapping[str, int], more: Mapp
     tell_progress(**done, **metric)
     shown = ", ".join(f"{name} {value:.3f}" for name, value in facts.metrics.items() if value is not None)
     print(f"{shown or name} on val; package/ and metrics.json written in {facts.seconds:.0f} s", flush=True)
+
+
+def write_fitted(package: Path, save_weights: Callable[[Path], None] | None) -> None:
+    """Put `package` with these weights of a last fit into FITTED beside it. None: there were none, and those that an
+    earlier training left go."""
+    folder = package.with_name(FITTED)
+    if save_weights is None:
+        if (folder / "SHA256SUMS").exists():
+            shutil.rmtree(folder)
+        return
+    with drafted(folder) as draft:
+        shutil.copytree(package, draft, dirs_exist_ok=True)
+        save_weights(draft / "model.safetensors")
+        (draft / "model.safetensors").chmod(0o644)
+        card = (draft / "MODEL_CARD.md").read_text(encoding="utf-8")
+        write_text(draft / "MODEL_CARD.md", card.replace("## Use\n", f"{FITTED_NOTE}\n## Use\n", 1))
+        write_text(draft / "SHA256SUMS", checksums(draft))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -42,6 +43,12 @@ def main(
         chosen = modes if given.smoke == "all" else (given.smoke,)
         return exit_code(lambda: smoke.run(chosen, lambda: train(load("config.yaml")), settings, row))
     return exit_code(lambda: train(load(given.config), **{name: getattr(given, name) for name in flags}))
+
+
+def stopped() -> int:
+    """By SIGTERM, with a checkpoint saved; -> the exit code."""
+    ranks.say("stopped as asked; the same command goes on from the checkpoint")
+    return 128 + signal.SIGTERM
 
 
 def exit_code(train: Callable[[], int]) -> int:

@@ -137,6 +137,11 @@ def gathered(mine: list[Made]) -> list[Made]:
     return [share[place] for place in range(max(map(len, found))) for share in found if place < len(share)]
 
 
+def together(model: torch.nn.Module) -> torch.nn.Module:
+    """The model as all processes train it."""
+    return model if count() == 1 else torch.nn.parallel.DistributedDataParallel(model)
+
+
 def share_buffers(model: torch.nn.Module) -> None:
     """Those of the first: running statistics of norms are each process's own, whatever the gradients do."""
     for buffer in model.buffers() if count() > 1 else ():

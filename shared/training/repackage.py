@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import yaml
 
 from shared.training import checks, dice, masks, program
 from shared.training.imports import as_exported, needed
-from shared.training.package import checksums, drafted, environment, pinned
+from shared.training.package import FITTED_WEIGHTS, checksums, drafted, environment, pinned, write_fitted
 from shared.training.progress import write_json, write_text
 
 KEPT = ("label_map.json", "metadata.json")
@@ -41,7 +42,8 @@ def repackage(old: Path, folder: Path) -> int:
     """Raises NotExportable, and TrainingFailed where the weights and the files do not go together."""
     found = needed(Path("predict.py").resolve())
     with drafted(folder) as draft:
-        shutil.copytree(old, draft, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "SHA256SUMS"))
+        gone = shutil.ignore_patterns("*.py", "SHA256SUMS", FITTED_WEIGHTS)
+        shutil.copytree(old, draft, dirs_exist_ok=True, ignore=gone)
         for name, path in found.files.items():
             write_text(draft / name, as_exported(path.read_text(encoding="utf-8")))
         for path in sorted(old.glob("*.json")):
@@ -53,6 +55,8 @@ def repackage(old: Path, folder: Path) -> int:
         write_text(draft / "MODEL_CARD.md", card if NOTE in card else card.replace("## Use\n", f"{NOTE}\n## Use\n", 1))
         write_text(draft / "SHA256SUMS", checksums(draft))
         measured = measure(draft.absolute())
+    last = old / FITTED_WEIGHTS
+    write_fitted(folder, partial(shutil.copyfile, last) if last.is_file() else None)
     if measured:
         config = yaml.safe_load(CONFIG.read_text(encoding="utf-8")) if CONFIG.is_file() else {}
         name = (config.get("training") or {}).get("metric") or next(iter(measured["metrics"]))

@@ -51,8 +51,12 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def save_weights(model: torch.nn.Module, path: Path) -> None:
+    save_state(model.state_dict(), path)
+
+
+def save_state(state: Mapping[str, torch.Tensor], path: Path) -> None:
     """On the CPU, contiguous, as safetensors."""
-    safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}, path)
+    safetensors.torch.save_file({k: v.detach().cpu().contiguous() for k, v in state.items()}, path)
 
 
 def averaged(model: torch.nn.Module) -> AveragedModel:

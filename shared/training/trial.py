@@ -1,4 +1,4 @@
-"""Steps of a training that are taken back: what the tiers of a training try a model with."""
+"""Steps beside the loop of a training: what its tiers try a model with, and its last fit."""
 
 import math
 import random
@@ -50,9 +50,12 @@ class Steps:
 
     def step(self, batch: Batch) -> float:
         """The loss before the step."""
+        return self.learn(self.loss(batch))
+
+    def learn(self, loss: torch.Tensor) -> float:
+        """A step by this loss of a batch, where it is finite."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate * min(1.0, (len(self.losses) + 1) / WARM_UP)
-        loss = self.loss(batch)
         self.losses.append(float(loss.detach()))
         if math.isfinite(self.losses[-1]):
             self.scaler.scale(loss).backward()

@@ -33,7 +33,7 @@ class Loss(Section):
     """The last three are of asymmetric."""
 
 
-class Training(configfile.Training):
+class Training(configfile.FittedTraining):
     """Further keys, from epochs to seed, stand in shared/training/configfile.py."""
 
     metric: Literal[

@@ -7,7 +7,6 @@ and code goes on from the newest intact checkpoint. Exit codes stand in README.m
 
 import math
 import os
-import signal
 import sys
 import time
 from collections import Counter
@@ -32,6 +31,7 @@ from shared.training.budget import TimeBudget, steps_an_epoch, tell_estimate
 from shared.training.cache import cache_of
 from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
+from shared.training.lastfit import last_fit, wanted_seconds
 from shared.training.machine import device_name
 from shared.training.package import PackageFacts, described, write_package, write_results
 from shared.training.tiers import climb
@@ -115,7 +115,8 @@ def train(config: Any) -> int:
     # Time: an evaluation has no backward pass, about a third of the work; three are kept for after the loop.
     steps = steps_an_epoch(len(train_set), wanted)
     evaluation_seconds = climbed.batch_seconds / 3 * math.ceil(len(val_set) / wanted.batch_size)
-    budget = TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve=2 + 3 * evaluation_seconds)
+    reserve = 2 + 3 * evaluation_seconds
+    budget = TimeBudget(wanted.train_seconds, begin, attempt.seconds, reserve, wanted_seconds(wanted))
     epoch_seconds = steps * wanted.accumulate * climbed.batch_seconds + evaluation_seconds
     tell_estimate(epoch_seconds, budget.remaining(), wanted, device)
 
@@ -144,12 +145,22 @@ def train(config: Any) -> int:
         sampler=data.Balanced(torch.from_numpy(hot), wanted.seed) if balanced else None,
     )
     if (epochs := trainer.to_the_end(watch, checkpoint)) is None:
-        return 128 + signal.SIGTERM
+        return program.stopped()
 
-    # Evaluation of what is delivered, then the package, then metrics.json, which says that all is done.
+    # Evaluation of the chosen weights; those that are delivered have learned from the validation cases, too.
     predicted = trainer.predict(val_set)
+    seconds = time.monotonic() - begin + attempt.seconds
+    both = train_set + val_set
+    targets = torch.stack([*train_set.targets, *val_set.targets]).numpy()
+    drawn = data.Balanced(torch.from_numpy(one_hot(targets, classes, multi_label)), wanted.seed) if balanced else None
+    with budget.listening():
+        fitted = last_fit(network, both, wanted, device, budget, epochs, rate, drawn, augmented)
+    if budget.asked:
+        return program.stopped()
     if not ranks.first():
         return 0
+
+    # The package, then metrics.json, which says that all is done.
     logits, labels = predicted.predictions, predicted.label_ids
     warmth = temperature(logits, labels, multi_label)
     counts: dict[str, Counter[str]] = {"train": Counter(), "val": Counter()}
@@ -175,7 +186,7 @@ def train(config: Any) -> int:
         weights=pretrained.told(weights_file) if weights_file else "",
         parameters=sum(weight.numel() for weight in network.parameters()),
         epochs=round(epochs, 2),
-        seconds=time.monotonic() - begin + attempt.seconds,
+        seconds=seconds,
         device=device_name(device),
     )
     settings_kept = config.model_dump(mode="json", include={"preprocess", "model", "loss", "multi_label"})
@@ -184,6 +195,7 @@ def train(config: Any) -> int:
         Path("package"),
         predict=HERE / "predict.py",
         save_weights=lambda path: saved.save_weights(network, path),
+        save_fitted=fitted.save if fitted else None,
         config={"task": facts.task, "temperature": warmth, **settings_kept},
         facts=facts,
     )
@@ -192,6 +204,7 @@ def train(config: Any) -> int:
         "attempts": attempt.number,
         "temperature": round(warmth, 3),
         "multi_label": multi_label,
+        **({"last_fit": fitted.told} if fitted else {}),
         **told_of_cases(predicted, val_set, multi_label, wanted.metric),
     }
     write_results(facts, samples={split: len(cases) for split, cases in sets.items()}, more=more)

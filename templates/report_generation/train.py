@@ -7,7 +7,6 @@ with the same configuration, data and code goes on from the newest intact checkp
 
 import math
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -138,7 +137,7 @@ def train(config: Any) -> int:
         metric=wanted.metric,
     )
     if (epochs := trainer.to_the_end(watch, checkpoint)) is None:
-        return 128 + signal.SIGTERM
+        return program.stopped()
 
     # What is delivered: reports of all validation cases, the package, then metrics.json, which says that all is done.
     numbers = list(range(len(val_set)))

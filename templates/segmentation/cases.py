@@ -46,11 +46,11 @@ class Cases:
         return masks.load_case(row, self.root, self.values)
 
 
-def build(config: Config, split: str) -> Patches:
-    """`split` is train (augmented) or val. `auto` in the configuration is settled first."""
+def build(config: Config, *splits: str) -> Patches:
+    """Of train or val, or both; augmented where train is among them. `auto` in the configuration is settled first."""
     config = resolve(config)
-    rows = [row for row in checks.read_index(config.index) if row["split"] == split]
-    return Patches(Cases(config, rows, masks.label_values(config)), config, train=split == "train")
+    rows = [row for row in checks.read_index(config.index) if row["split"] in splits]
+    return Patches(Cases(config, rows, masks.label_values(config)), config, train="train" in splits)
 
 
 def read_all(config: Config) -> tuple[Config, dict[str, Patches], dict[str, dict[str, int]]]:

@@ -98,7 +98,7 @@ class Prediction(Section):
     """Pieces become background, too, in which the probability of a structure nowhere comes to this; auto likewise."""
 
 
-class Training(configfile.Training):
+class Training(configfile.FittedTraining):
     """Further keys, from epochs to seed, stand in shared/training/configfile.py."""
 
     batch_size: int = Field(default=1, ge=1)

@@ -9,6 +9,7 @@ from patches import Patches
 
 from shared.training import masks
 from shared.training.dice import CaseScore, of_cases, summary
+from shared.training.lastfit import Fitted
 from shared.training.package import PackageFacts, described, write_package, write_results
 from shared.training.saved import save_weights
 
@@ -20,10 +21,11 @@ UNBELIEVED = (
 
 def deliver(
     config: Config, model: Any, sets: Mapping[str, Patches], counts: masks.Counts, scores: Sequence[CaseScore],
-    run: Mapping[str, Any], more: Mapping[str, Any],
+    run: Mapping[str, Any], more: Mapping[str, Any], fitted: Fitted | None,
 ) -> None:  # fmt: skip
     """`scores` are those of the validation images on their own grids, `run` has epochs, seconds and device; `more`
-    stands in metrics.json, too. Network, loss and augmentation say themselves what they are."""
+    stands in metrics.json, too; `fitted` are the weights of the last fit. Network, loss and augmentation say themselves
+    what they are."""
     how, data = config.preprocess, sets["train"]
     values, figures = data.cases.values, summary(scores, data.label_names)
     files = f"a file or folder of {how.channels} channels in order" if how.channels > 1 else "a file"
@@ -58,6 +60,7 @@ def deliver(
         Path("package"),
         predict=Path(__file__).with_name("predict.py"),
         save_weights=lambda path: save_weights(model, path),
+        save_fitted=fitted.save if fitted else None,
         config=config.model_dump(mode="json"),
         facts=facts,
     )
@@ -66,6 +69,7 @@ def deliver(
         "min_component_mm3": config.prediction.min_component_mm3,
         "min_component_score": config.prediction.min_component_score,
         **more,
+        **({"last_fit": fitted.told} if fitted else {}),
         **of_cases(scores),
     }
     write_results(facts, samples={split: len(found) for split, found in sets.items()}, more=more)

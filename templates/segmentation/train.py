@@ -8,7 +8,6 @@ configuration, data and code goes on from the newest intact checkpoint. Exit cod
 import ctypes
 import math
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -33,6 +32,7 @@ from shared.training import checkpoints, checks, masks, program, ranks, saved
 from shared.training.budget import Pace, TimeBudget, tell_estimate
 from shared.training.configfile import UNMARKED, ConfigError
 from shared.training.imports import needed
+from shared.training.lastfit import last_fit, wanted_seconds
 from shared.training.machine import device_name, gpu_memory_mb, mixed_precision, within_memory, workers
 from shared.training.package import described
 from shared.training.progress import tell_progress
@@ -89,13 +89,14 @@ def train(config: Config) -> int:
         # Time: what is needed after the loop is kept back, then the tiers show that a training is worth it.
         seconds = config.training.train_seconds
         (image_seconds,) = ranks.most(seconds_an_image(model, sets["val"], config, device.type))
-        budget = TimeBudget(seconds, begin, attempt.seconds, reserve(seconds, image_seconds * len(sets["val"])))
+        kept = wanted_seconds(config.training)
+        budget = TimeBudget(seconds, begin, attempt.seconds, reserve(seconds, image_seconds * len(sets["val"])), kept)
         data, left = sets["train"], budget.remaining()
         samples = torch.utils.data.Subset(data, Turns(data, config.training.seed).whole())
         climbed = ranks.by_first(lambda: climb(model, samples, config.training, device, smaller=SMALLER, seconds=left))
         config = config.model_copy(update={"training": climbed.wanted})  # with the batch that memory holds
         budget.agree()
-        until = math.inf if seconds is None else begin + seconds
+        until = math.inf if seconds is None else begin + seconds - kept
         left = budget.remaining()
         judge = Judge(sets["val"], data, config, device.type, image_seconds, left, until, CHECKPOINTS / "best")
 
@@ -103,15 +104,24 @@ def train(config: Config) -> int:
         with budget.listening():
             epochs = loop(config, model, data, judge, budget, climbed.batch_seconds, attempt, newest, device)
         if epochs is None:
-            ranks.say("stopped as asked; the same command goes on from the checkpoint")
-            return 128 + signal.SIGTERM
+            return program.stopped()
         config = judge.settled(model)
         scores = on_own_grids(model, sets["val"], config, device.type, until)
+
+        spent = time.monotonic() - begin + attempt.seconds
+
+        # The weights that are delivered have learned from the validation images, too.
+        both = cases.build(config, "train", "val")
+        turns = Turns(both, config.training.seed, ranks.number(), ranks.count())
+        with budget.listening():
+            fitted = last_fit(model, both, config.training, device, budget, epochs, rate, turns)
+        if budget.asked:
+            return program.stopped()
     if ranks.first():
-        spent, best = time.monotonic() - begin + attempt.seconds, judge.best.said
+        best = judge.best.said
         run = {"epochs": epochs, "seconds": spent, "device": device_name(device)}
         more = {"best_epoch": best["epoch"], "weights": best["weights"], "attempts": attempt.number}
-        deliver(config, model, sets, counts, scores, run, more)
+        deliver(config, model, sets, counts, scores, run, more, fitted)
     return 0
 
 

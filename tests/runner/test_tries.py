@@ -216,12 +216,12 @@ async def test_a_try_of_a_template_is_gone_on_with_packaged_anew_and_delivered(b
         call(WriteFiles(files={"config.yaml": CONFIG}, overwrite=True)),
     )
     table = told(await bench.turn(call(TryConfigs(tries=(Try(name="short"),), seconds=120))))
-    told(await bench.turn(call(TryConfigs(tries=(Try(name="longer", continues="short"),), seconds=120))))
+    told(await bench.turn(call(TryConfigs(tries=(Try(name="longer", continues="short"),), seconds=200))))
     assert "dark: " in table and "true '" in table and ", said '" in table
     state = await bench.bus.state(bench.run_id)
     short, longer = (state.training(name) for name in ("short", "longer"))
     assert short and longer and longer.outcome == "ok" and longer.metrics["epochs"] > short.metrics["epochs"]
-    assert not longer.own_code
+    assert not longer.own_code and sorted(longer.outputs) == ["fitted", "package"]
 
     changed = (TEMPLATES / "diagnosis" / "predict.py").read_text().replace('"""', '"""Changed. ', 1)
     edit = call(WriteFiles(files={"predict.py": changed}, overwrite=True))
@@ -241,6 +241,7 @@ async def test_a_try_of_a_template_is_gone_on_with_packaged_anew_and_delivered(b
     assert isinstance(event, TrainingFinished)
     state = await bench.bus.append(event)
     assert package_of_this_lock([one for _, one in await bench.bus.events(bench.run_id) if one], event).passed
+    assert (again := state.training(name)) and event.package == again.outputs["fitted"]
     package = await asyncio.to_thread(bench.store.get_manifest, event.package)
     text = await asyncio.to_thread(bench.store.get_bytes, package.files["predict.py"].ref)
     assert text.startswith(b'"""Changed. ')
