@@ -69,6 +69,7 @@ def test_headers_of_classes_outrank_others() -> None:
         ("exclusion_reason", ("motion", "wrong body part"), ("motion", "wrong body part")),
         ("status", ("included", "excluded"), ("excluded",)),
         ("Estado", ("Validado", "No valorable"), ("No valorable",)),
+        ("Status", ("released", "pending"), ("pending",)),
         ("qc_t1w", ("pass", "fail"), ("fail",)),
         ("Bildqualität", ("gut", "schlecht"), ("schlecht",)),
         # These do not say so plainly.

@@ -47,7 +47,8 @@ class Option:
     literal: bool = False
     """Whether each family has its value as a literal folder."""
     unlike: bool = False
-    """Whether files of each value have forms and folders of their own, as those of several places do."""
+    """Whether files of each value, or of each part of a name's values, have forms and folders of their own, as those of
+    several places do."""
     evidence: Evidence | None = None
     column: str = ""
     table: int | None = None
@@ -95,7 +96,8 @@ def classes_in_names(draft: Draft, look: Look, target: str = "") -> list[Option]
             likely = 0.5
         if likely:
             said = f"folder `{segment_of(draft, name)}`" if folder else f"`{{{name}}}` in the file name"
-            found.append(Option(said, values, likely, field=name))
+            unlike = _apart([piece.column(name) for piece in pieces])
+            found.append(Option(said, values, likely, field=name, unlike=unlike))
     deepest = min(piece.pattern.count("/") for piece in pieces)
     for depth in range(deepest):
         segments = [piece.level(depth) for piece in pieces]
@@ -111,6 +113,14 @@ def classes_in_names(draft: Draft, look: Look, target: str = "") -> list[Option]
             unlike = len({(suffix, deep) for _, suffix, deep in forms}) == len(forms)
             found.append(Option(f"folder {depth + 1}", values, likely, depth=depth, literal=True, unlike=unlike))
     return found
+
+
+def _apart(columns: Sequence[Sequence[str]]) -> bool:
+    """Whether a form of names shares no value with the others, and has several, or they have: then the same place in
+    them says different things."""
+    own = [set(column) for column in columns]
+    rests = [set[str]().union(*own[:at], *own[at + 1 :]) for at in range(len(own))]
+    return any(rest and one.isdisjoint(rest) and len(one) + len(rest) > 2 for one, rest in zip(own, rests, strict=True))
 
 
 def numbers(values: Iterable[str]) -> bool:
@@ -145,8 +155,10 @@ def without_places(
     def asked(option: Option) -> bool:
         counts = option.counts
         named = option.codes or named_values(counts, hints, legends(option))
-        texts = [text for text in (*counts, *named.values()) if not text.isdecimal()]
-        return bool(meant(only, counts, named)[0]) or any(overlap(target, text) >= 1 for text in texts)
+        texts = {text for text in (*counts, *named.values()) if not text.isdecimal()}
+        said = sum(overlap(target, text) >= 1 for text in texts)
+        # In a place that says different things one word of the request is no sign.
+        return bool(meant(only, counts, named)[0]) or said > bool(option.unlike and option.field)
 
     columns = [one for one in options if one.column and label_likeness(one.column) > 0 and asked(one)]
     named = [one for one in options if one.field or one.literal]

@@ -11,6 +11,7 @@ from shared.dataset.files.inside import Taken
 from shared.dataset.files.series import common, headers, unreadable
 from shared.dataset.rules.found import Account
 from shared.dataset.rules.reasons import UNREAD, Expected
+from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.words import words
 from shared.imaging.formats import kind_of
 
@@ -18,6 +19,8 @@ NO_SERIES = "file without a DICOM series: leave it out of the pattern, or use an
 NO_IMAGE_OBJECT = Expected("DICOM object that marks or describes images: nothing to do", "no_image")
 SCOUT = Expected("images by which a scan was planned (scout, localizer): nothing to do", "no_image")
 CAPTURE = Expected("screen shots and reports beside the images of an examination: nothing to do", "no_image")
+RAW = Expected("images for processing beside those for presentation: nothing to do", "no_image")
+INTENT, _LOOKS = ("PresentationIntentType", "StudyInstanceUID"), 40
 ABOUT_SERIES = ("SeriesDescription", "Modality", "SOPClassUID", "ImageType", "StudyInstanceUID")
 _OTHER_OBJECTS = {"SEG", "RTSTRUCT", "RTDOSE", "RTPLAN", "SR", "PR", "KO", "REG", "DOC"}
 _SCOUT_WORDS = {"scout", "localizer", "localiser", "topogram", "loc", "surview", "scanogram"}
@@ -76,6 +79,24 @@ def without_no_images(
         else:
             account.leave(reason, *(part.file for some in channels for part in some))
     return kept
+
+
+def without_raw(root: Path, taken: Sequence[Taken], account: Account) -> list[Taken]:
+    """Without films as the detector gave them, where their examination has them as they are read, too."""
+    files = [one.file for one in taken if kind_of(root / one.file) == "dicom"] if _tell_intent(root, taken) else []
+    read = headers(root, files, INTENT)
+    shown = {told.get(INTENT[1]) for told in read.values() if told.get(INTENT[0]) == "FOR PRESENTATION"}
+    raw = {
+        file for file, told in read.items() if told.get(INTENT[0]) == "FOR PROCESSING" and told.get(INTENT[1]) in shown
+    }
+    account.leave(RAW, *sorted(raw))
+    return [one for one in taken if one.file not in raw]
+
+
+def _tell_intent(root: Path, taken: Sequence[Taken]) -> bool:
+    """Whether any of some evenly drawn files does."""
+    drawn = [one.file for one in evenly(taken, _LOOKS) if kind_of(root / one.file) == "dicom"]
+    return any(INTENT[0] in told for told in headers(root, drawn, INTENT[:1]).values())
 
 
 def by_series(rules: Rules, root: Path, taken: Sequence[Taken], account: Account) -> dict[str, list[list[Taken]]]:

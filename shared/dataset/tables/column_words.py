@@ -63,7 +63,11 @@ _NOT_USED = re.compile(
     r"(?<!not )(?<!non )(?<!nicht )\b(?:exclu(?:ded?|sion|id[ao]|s)?|reject(?:ed)?|discard(?:ed)?|invalid"
     rf"|(?:do not|don't|not to be) used?|(?:not |non ?|un)(?:{_FIT_FOR})|descartad[ao]"
     r"|ausgeschlossen|verworfen|unbrauchbar|nicht (?:verwend\w*|brauchbar|diagnostisch|auswertbar|beurteilbar)"
-    r"|inutili[sz]able|no (?:diagn[oó]stic[ao]|utilizable|valorable))\b", re.I)  # fmt: skip
+    r"|inutili[sz]able|no (?:diagn[oó]stic[ao]|utilizable|valorable)"
+    # Nobody has read it yet, or nobody will.
+    r"|pending|unread|not (?:yet )?(?:read|reported|reviewed)|cancell?ed|ausstehend|ungelesen|(?:noch )?nicht befundet"
+    r"|storniert|pendientes?|pendentes?|no le[ií]d[ao]s?|anulad[ao]s?|en attente|non lue?s?|annul[eé]e?s?|in attesa"
+    r"|non refertat[ao]|annullat[ao])\b", re.I)  # fmt: skip
 _BAD = re.compile(
     r"(?:very |too )?(?:poor|bad|fail(?:ed|ure)?|insufficient|inadequate|unacceptable|unsatisfactory"
     r"|not (?:ok|acceptable)|schlecht|mangelhaft|ungen[uü]gend|unzureichend|mauvaise?|insuffisante?|mal[ao]"
