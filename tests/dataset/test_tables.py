@@ -279,6 +279,16 @@ def test_an_unknown_column_names_those_there_are(tmp_path: Path) -> None:
     assert table.column("diagnosis") == "Diagnosis"
 
 
+def test_names_in_two_rows_are_one_each(tmp_path: Path) -> None:
+    """As of cells that were merged: the upper one stands above the first of its columns only."""
+    rows = "".join(f"{n},19{n},1.0,{n % 3},0.8,{n % 2},\n" for n in range(40, 60))
+    above = "Eye clinic,,,,,,\n,,Right eye,,Left eye,,\nPatient,Born,Visus,Stage,Visus,Stage,Remark\n"
+    table = read_table(write(tmp_path / "t.csv", above + rows))
+    names = ("Right eye Visus", "Right eye Stage", "Left eye Visus", "Left eye Stage")
+    assert table.columns == ("Patient", "Born", *names, "Remark") and len(table.rows) == 20
+    assert table.rows[1]["Right eye Stage"] == "2" and table.rows[1]["Left eye Stage"] == "1"
+
+
 def test_a_row_of_few_cells_above_the_header_is_passed_over(tmp_path: Path) -> None:
     rows = "".join(f"{n},{'OD' if n % 2 else 'OS'},2019-0{n},6{n},{n % 4}\n" for n in range(1, 9))
     above = "Eye clinic,,,,\ngraders: KB,,,,ICDR 0-4\n,,,,\n"

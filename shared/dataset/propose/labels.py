@@ -29,8 +29,10 @@ from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.survey import Survey
 from shared.dataset.tables.cells import comparable
 from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.narrowing import listed
 from shared.dataset.tables.words import acquired, are_files, distinctive, is_none, meant, outcomes, overlap
 
+_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _EXPLAINED = 0.3
 """For values of which the dataset says what they stand for."""
 
@@ -108,6 +110,9 @@ def _asked(
     asked = [min(overlap(target, one) for one in pair) for pair in pairs if not pair[0].isdecimal()]
     # A request for `benign or malignant` names two classes; one word may be there by chance.
     likely += 0.2 * sum(sorted(asked)[-2:]) if len(counts) <= 12 else 0
+    # `a stage from 0 to 4` is no column of two types.
+    stages = {name for name in counts if name.isdecimal()}
+    likely += 0.5 * (len(stages) > 2 and stages <= set(_NUMBER.findall(listed(target))))
     return replace(option, likely=likely)
 
 

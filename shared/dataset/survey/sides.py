@@ -24,8 +24,14 @@ _LOOKED_AT = 1000
 _APART = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[A-Z]*[a-z]+\d*|[A-Z]+\d*|\d+[A-Za-z]*|[^\W\d_]+")
 _SIDES = {
-    "left": "l left lt os li links izq izda izquierda izquierdo gauche g sin sinistra sx",
-    "right": "r right rt od re rechts der dcha derecha derecho droite droit d dex destra dx",
+    "left": """
+        l left lt os li links linke linken linker linkes izq izda izquierda izquierdo gauche g sin sinistra sinistro sx
+        esquerda esquerdo
+    """,
+    "right": """
+        r right rt od re rechts rechte rechten rechter rechtes der dcha derecha derecho droite droit d dex destra
+        destro dx direita direito
+    """,
 }
 _SIDE = {word: side for side, words in _SIDES.items() for word in words.split()}
 _FIRST = re.compile(r"(?:bl|base ?line|base|screening|scr|sc|initial|pre)")

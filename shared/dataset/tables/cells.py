@@ -164,6 +164,9 @@ def _header(head: Sequence[Sequence[str]]) -> tuple[int, list[str]]:
     usual = widths.most_common(1)[0][0] if widths else 0
     start = 0
     while start < len(head) - 1 and usual > 1:
+        both = _of_two_rows(head[start], head[start + 1])
+        if both and not _is_value(both, head[start + 2 :]):
+            return start + 2, both
         if not _is_title(head[start], filled[start], usual) and not _above_header(head, filled, start):
             break
         start += 1
@@ -192,6 +195,27 @@ def _above_header(head: Sequence[Sequence[str]], filled: Sequence[Sequence[str]]
             named = len({*filled[at]}) == len(filled[at]) >= full and not any(map(_CODE.fullmatch, filled[at]))
             return named and not _is_value([text.strip() for text in head[at]], head[at + 1 :])
     return False
+
+
+def _of_two_rows(above: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Names of columns that stand in two rows, `Right eye` above the first of several columns which recur below `Left
+    eye`; empty where they do not."""
+    spans, last = [], ""
+    for place, _ in enumerate(names):
+        last = (above[place].strip() if place < len(above) else "") or last
+        spans.append(last)
+    below = [text.strip() for text in names]
+    again = [name for name, count in Counter(below).items() if name and count > 1]
+    held = [[span for span, name in zip(spans, below, strict=True) if name == one] for one in again]
+    apart = all(all(own) and len({*own}) == len(own) for own in held)
+    if (
+        not again
+        or not apart
+        or any(map(_CODE.fullmatch, below))
+        or 2 * sum(bool(text.strip()) for text in above) > sum(map(bool, below))
+    ):
+        return []
+    return [f"{span} {name}" if name in again else name for span, name in zip(spans, below, strict=True)]
 
 
 def _is_value(header: Sequence[str], below: Sequence[Sequence[str]]) -> bool:

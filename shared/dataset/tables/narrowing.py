@@ -38,7 +38,7 @@ def narrowed(requirement: str, names: Sequence[str], masks: bool = False, lesion
     `lesions` and names where they lie. Of classes that alone is no limit, since whoever wants to find one needs the
     others, but `A versus B` and `tell A from B` are.
     """
-    seen = read(_listed(requirement))
+    seen = read(listed(requirement))
     limits = _limits(seen, names)
     kept = tuple(names)
     if not masks and (apart := _told_apart(requirement, names)):
@@ -110,7 +110,7 @@ def _limits(seen: Reading, names: Sequence[str]) -> list[str]:
 def called(text: str, names: Sequence[str], concepts: bool = True) -> tuple[str, ...]:
     """Names that `text` says in full; by what is left of it, those whose concept it says (`Leber`), then a part or what
     it is short for (`MYO`, `IVC`). Where it speaks of one side alone, no name of the other."""
-    asked = plain(_listed(text))
+    asked = plain(listed(text))
     many = Counter(map(_bent, words(asked)))
     # Of `A` or a name in other letters nothing is a word.
     full = [name for name in names if (own := _words(name)) and own <= many.keys()]
@@ -154,7 +154,7 @@ def _bent(word: str) -> str:
     return word
 
 
-def _listed(text: str) -> str:
+def listed(text: str) -> str:
     """`L1 to L3` as `L1 L2 L3`."""
 
     def each(found: re.Match[str]) -> str:
