@@ -226,3 +226,28 @@ def test_houses_are_no_classes_where_a_table_that_leads_to_no_image_has_those_th
     table(tmp_path / "Liste.csv", [{"Fall": f"F{n}-x", "WHO-Grad": ("II", "IV")[n % 3 // 2]} for n in range(24)])
     assert propose(tmp_path, "diagnosis", target=asked) == []
     assert "Column WHO-Grad of Liste.csv seems to have classes" in explain(tmp_path, "diagnosis")
+
+
+def test_places_in_names_that_say_different_things_are_no_classes(tmp_path: Path) -> None:
+    """A tile's class is its folder in one tree, in the other all lie in `tiles` and a table tells it."""
+    rows = []
+    for n in range(48):
+        picture(tmp_path / f"scanner_1/{('LYM', 'MUC', 'TUM')[n % 3]}/C{n}-17-HE1 [x={n},y=3].png")
+        picture(tmp_path / f"scanner_2/{('tiles', 'overview')[n % 4 == 3]}/C{n}HE2.jpg")
+        rows.append({"tile": f"scanner_2/tiles/C{n}HE2.jpg", "tissue": ("lymphocytes", "mucus", "tumour")[n % 3]})
+    table(tmp_path / "scanner_2/export.csv", rows)
+    best = propose(tmp_path, "diagnosis", target="Tell for each of our tiles which tissue it shows.")[0]
+    assert best.coverage.label_names == ("lymphocytes", "mucus", "tumour")
+
+
+def test_stages_that_a_request_lists_are_those_of_a_column_for_each_side(tmp_path: Path) -> None:
+    rows = []
+    for n in range(40):
+        for side in ("OD", "OS"):
+            picture(tmp_path / f"{n + 100:05d}_{side}.png")
+        rows.append(f"{n + 100},{n % 2 + 1},1.0,{n % 5},0.8,{n * 3 % 5}")
+    head = ",,Rechtes Auge,,Linkes Auge,\nPat.-Nr.,Diabetes Typ,Visus,Befund,Visus,Befund"
+    text(tmp_path / "Liste.csv", "\n".join([head, *rows]))
+    best = propose(tmp_path, "diagnosis", target="das Stadium der diabetischen Retinopathie von 0 bis 4")[0]
+    assert best.coverage.label_names == ("0", "1", "2", "3", "4") and best.coverage.cases == 80
+    assert "Rechtes Auge Befund or Linkes Auge Befund" in best.says

@@ -134,6 +134,23 @@ def test_series_that_are_no_images_are_left_out_with_a_reason(tmp_path: Path) ->
         assert done.coverage.lossless == {"no_image": 6}
 
 
+def test_films_for_processing_are_left_out_where_their_examination_has_them_for_presentation(tmp_path: Path) -> None:
+    for n in range(6):
+        dicom(
+            tmp_path / f"{n}.dcm",
+            f"P{n}",
+            f"S{n}",
+            StudyInstanceUID=f"1.{n}",
+            PresentationIntentType="FOR PRESENTATION",
+        )
+        raw = {"StudyInstanceUID": f"1.{n + n // 5}", "PresentationIntentType": "FOR PROCESSING"}
+        dicom(tmp_path / f"{n}r.dcm", f"P{n}", f"R{n}", **raw)
+    done = carried_out(tmp_path, dimensions=2, images="{n}.dcm", label={"source": {"header": "PatientID"}})
+    # Of the last examination there is no other film.
+    assert list(files(done)) == [*(f"{n}.dcm" for n in range(6)), "5r.dcm"]
+    assert done.coverage.lossless == {"no_image": 5}
+
+
 def test_arrays_of_one_file_are_channels(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.npz").write_bytes(b"PK")
