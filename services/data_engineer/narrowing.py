@@ -22,7 +22,8 @@ def unreadable(brief: Brief, best: Proposal) -> Question | None:
     if best.coverage.task != "diagnosis" or best.coverage.ordered or CLASSES in brief.answers:
         return None
     wanted = sorted(one.rpartition("/")[2] for one in read(said).concepts("finding"))
-    if not wanted or called(said, names) or outcomes(names) or any(map(_readable, names)):
+    plain = all(name.isdecimal() for name in names)
+    if not wanted or plain or called(said, names) or outcomes(names) or any(map(_readable, names)):
         return None
     return Question(
         key=CLASSES,
@@ -36,7 +37,7 @@ def unreadable(brief: Brief, best: Proposal) -> Question | None:
 def _readable(name: str) -> bool:
     seen = read(name)
     known = any(seen.concepts(kind) for kind in ("finding", "anatomy", "who"))
-    return known or name.isdecimal() or says_nothing(name)
+    return known or says_nothing(name)
 
 
 def limited(brief: Brief, coverage: Coverage) -> tuple[str, ...] | Question:

@@ -70,6 +70,7 @@ NECK = ("Brainstem", "Mandible", "Parotid_L", "Parotid_R", "SpinalCord")
         ("segment liver and spleen", ORGANS, {"liver", "spleen"}),
         ("outline both kidneys on CT for the transplant team", ORGANS, {"left kidney", "right kidney"}),
         ("die linke Niere einzeichnen", ORGANS, {"left kidney"}),
+        ("Vorrei delimitare il fegato e la milza in TC", ORGANS, {"liver", "spleen"}),
         ("spleen, liver, kidneys and the other organs", ORGANS, set(ORGANS)),
         ("contours of abdominal organs such as the liver", ORGANS, set(ORGANS)),
         ("everything but the spleen", ORGANS, set(ORGANS) - {"spleen"}),
@@ -172,14 +173,17 @@ def test_classes_that_were_not_asked_for_are_in_no_case(bench: Bench) -> None:
     assert label_names(bench, bench.run(brief(requirement="benign against malignant (ignore normal)"))) == CLASSES[:2]
 
 
-def test_classes_that_nobody_can_read_are_asked_about_where_the_request_names_a_finding(bench: Bench) -> None:
+@pytest.mark.parametrize("names", [("LDGCB", "LF", "LH"), ("4A", "4B", "5")])
+def test_classes_that_nobody_can_read_are_asked_about_where_the_request_names_a_finding(
+    bench: Bench, names: tuple[str, ...]
+) -> None:
     for number in range(36):
-        noise(bench.data / ("LDGCB", "LF", "LH")[number % 3] / f"{number:02d}.png", number)
+        noise(bench.data / names[number % 3] / f"{number:02d}.png", number)
     requirement = "does a lymphoma respond to treatment?"
     asked = bench.run(brief(requirement=requirement))
     assert (asked.tool, asked.answer.key, asked.answer.default) == ("ask_person", "classes", "yes")
-    assert "about lymphoma" in asked.answer.text and "LDGCB, LF, LH" in asked.answer.text
-    for plain in ("tell the three groups apart", "lymphoma: LDGCB, LF or LH"):
+    assert "about lymphoma" in asked.answer.text and ", ".join(names) in asked.answer.text
+    for plain in ("tell the three groups apart", f"lymphoma: {names[0]}, {names[1]} or {names[2]}"):
         assert bench.run(brief(requirement=plain)).tool == "submit_dataset"
     assert bench.run(brief(requirement=requirement, answers={"classes": "yes"})).tool == "submit_dataset"
     with pytest.raises(GateFailed, match="name the column or folder"):

@@ -1,5 +1,6 @@
 """Words of people against words of files, and names for values in small files."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -251,3 +252,18 @@ def test_stages_that_a_request_lists_are_those_of_a_column_for_each_side(tmp_pat
     best = propose(tmp_path, "diagnosis", target="das Stadium der diabetischen Retinopathie von 0 bis 4")[0]
     assert best.coverage.label_names == ("0", "1", "2", "3", "4") and best.coverage.cases == 80
     assert "Rechtes Auge Befund or Linkes Auge Befund" in best.says
+
+
+def test_marks_are_of_the_picture_above_its_copies_and_a_second_visit_is_of_the_same_patient(tmp_path: Path) -> None:
+    tasks = []
+    for n in range(24):
+        name = f"RIM_{n // 2 + 200}_{('01', 'V2_01')[n % 2]}.png"
+        picture(tmp_path / "images" / name)
+        if n % 4 == 0:
+            picture(tmp_path / "images/with calipers" / name)
+        value = {"points": [[10, 10], [60, 10], [60, 60]], "polygonlabels": ["Cyst"]}
+        marks = [{"type": "polygonlabels", "original_width": 32, "original_height": 32, "value": value}]
+        tasks.append({"data": {"image": f"/data/upload/7/ab12cd34-{name}"}, "annotations": [{"result": marks}]})
+    text(tmp_path / "export.json", json.dumps(tasks))
+    best = propose(tmp_path, "anomaly_detection", target="outline cysts")[0]
+    assert (best.coverage.cases, best.coverage.patients, best.coverage.conflicts) == (24, 12, ())

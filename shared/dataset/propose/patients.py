@@ -26,6 +26,8 @@ _DAY = re.compile(r"(?:19|20)\d{2}[01]\d[0-3]\d")
 _MOST_OF_A_ROW = 20
 """Images of a row, on average: a row with more is of a site or a class."""
 _BEFORE_VIEW = r"^.*?([^\W\d_]*[-_ ]?\d+)"
+_BEFORE_VISIT = r"^(.+?)(?:[-_ ](?:[Vv]|visit|Visit|ses|T)-?\d{1,2})?$"
+_VISIT = re.compile(r"(.+)[-_ ](?:[Vv]|visit|Visit|ses|T)-?\d{1,2}")
 _GROUPS = re.compile(
     r"lesion|study|exam|accession|stay|admission|slide|specimen|family|donor|biopsy|video|sequence (?:id|no|number)",
     re.I,
@@ -91,7 +93,10 @@ def _applied(draft: Draft, survey: Survey, option: Option) -> Draft | None:
     if option.same:
         return said.change(patient=Source(value=option.same))
     if option.name:
-        return _by_name(said, option.name)
+        named = _by_name(said, option.name)
+        if named and named.patient and named.patient.part is None and _has_visits(option.values):
+            named = named.change(patient=named.patient.model_copy(update={"part": _BEFORE_VISIT}))
+        return named
     if option.inner:
         made_so = option.inner.added(said)
         return made_so.change(patient=option.inner.source, prior=said.prior + 0.02) if made_so else None
@@ -105,6 +110,12 @@ def _applied(draft: Draft, survey: Survey, option: Option) -> Draft | None:
         return None
     source = Source(table=made[1], column=option.column, part=option.part)
     return made[0].change(patient=source, prior=said.prior + 0.02)
+
+
+def _has_visits(values: Sequence[str | None]) -> bool:
+    """Whether some values are others with a visit behind them: `2212` and `2212_V2`."""
+    known = {value for value in values if value}
+    return any((found := _VISIT.fullmatch(value)) and found[1] in known for value in known)
 
 
 def _by_names_of_folders(draft: Draft, taken: set[str]) -> Draft | None:

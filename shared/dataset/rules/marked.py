@@ -69,6 +69,7 @@ def listed_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
     file's fields, else among those in or below its folder, else among all."""
     several: list[list[Annotated]] = [[] for _ in data.found]
     any_file = False
+    at = {case.files[0]: place for place, case in enumerate(data.found)}
     for pattern in compiled(rule.files, f"masks ({rule.kind})"):
         for file in data.listing.files:
             fields = pattern.match(file)
@@ -86,7 +87,13 @@ def listed_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
                     several[members[place]].append(picture)
             if matching.unknown:
                 data.account.leave(NOT_LISTED, *matching.unknown)
-            for name, fits in list(matching.ambiguous.items())[:5]:
+            unclear = {}
+            for name, fits in matching.ambiguous.items():
+                if (first := _above(fits)) in at:
+                    several[at[first]] += [picture for picture in pictures if picture.name == name]
+                else:
+                    unclear[name] = fits
+            for name, fits in list(unclear.items())[:5]:
                 data.account.conflicts.append(f"{name!r} in {file} fits several images: {', '.join(fits)}")
     if not any_file:
         raise RulesError(
@@ -100,6 +107,13 @@ def listed_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
         told = [one for one in some if one.judged] if rule.missing == "leave_out" else some
         made.append(drafts_of(rule if told else unlisted, data, case.key, told))
     return made
+
+
+def _above(fits: Sequence[str]) -> str:
+    """Of files of one name the one in whose folder the folders of all others lie, as those of copies do."""
+    folders = {fit: fit.rpartition("/")[0] + "/" for fit in fits}
+    above = [fit for fit in fits if all(folders[other].startswith(folders[fit]) for other in fits)]
+    return above[0] if len(above) == 1 else ""
 
 
 def _members(file: str, fields: dict[str, str], data: Data) -> list[int]:
