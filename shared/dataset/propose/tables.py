@@ -7,6 +7,7 @@ from itertools import count, takewhile
 from shared.contracts.rules import Source, Table
 from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
+from shared.dataset.propose.released import released
 from shared.dataset.propose.rows import rows_of_views
 from shared.dataset.propose.sides import with_sides
 from shared.dataset.survey.joins import TableLook, plain
@@ -47,7 +48,7 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
         key, by = _finest(look, len(survey.units.files) / max(1, survey.units.total))
         draft, told = with_sides(draft, look)
         draft, names = _named(draft, look, key, by)
-        table = Table(file=file, sheet=sheet, key=key, names=names, **told)
+        table = Table(file=file, sheet=sheet, key=key, names=names, only=released(look, key), **told)
         return draft.change(tables={**draft.tables, name: table}), name
     if (column := path_column(look)) is not None:
         table = Table(file=file, sheet=sheet, key=column, names="path")
@@ -62,7 +63,7 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
     if inner is None:
         return None
     draft, first = inner
-    table = Table(file=file, sheet=sheet, key=key, names=f"{first}.{theirs}")
+    table = Table(file=file, sheet=sheet, key=key, names=f"{first}.{theirs}", only=released(look, key))
     return draft.change(tables={**draft.tables, name: table}), name
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def join_tables(
                 tables[place] = rows if rows.key or not table.fits else table
     for table in of_other_images(tables, keyed):
         _join(table, names, sample, keyed)
-    if any(table.key is None and len(table.rows) > 1 for table in tables):
+    if any((table.key is None and len(table.rows) > 1) or _coarse(table) for table in tables):
         _join_by_headers(tables, units, looker)
     describe(tables)
     for table in tables:
@@ -108,6 +109,8 @@ _KEY_WORDS = 6
 """Of a cell, at the most, that may name an image."""
 _PERSON = "header.PatientID"
 _MOST_CODES = 2000
+_FINER, _ALIKE = 1.2, 0.85
+"""Times as many values that a key has than one that is too coarse, and its share of the images that one names."""
 _SOME = 0.1
 """Of the images, which a further column of a row's images names."""
 
@@ -129,9 +132,24 @@ def _join_by_headers(tables: Sequence[TableLook], units: Units, looker: Looker) 
     for one in keyed:
         for by, key in one.items():
             names[by].add(key)
-    for table in tables:
-        if table.key is None and names and not table.pattern:
+    finer = [{by: key for by, key in one.items() if by != _PERSON} for one in keyed]
+    for table in tables if names else ():
+        if table.key is None and not table.pattern:
             _join(table, names, sample, keyed)
+        elif _coarse(table):
+            # Its rows are of examinations, perhaps, and its key is the patient that folders are called by.
+            other = replace(table, columns=[replace(column) for column in table.columns], key=None, by="", share=0.0)
+            _join(other, {by: known for by, known in names.items() if by != _PERSON}, sample, finer)
+            if other.key and other.share >= _ALIKE * table.share:
+                old, new = (table.column(str(one.key)).distinct for one in (table, other))
+                if new > _FINER * old:
+                    table.columns, table.key, table.by, table.share = other.columns, other.key, other.by, other.share
+
+
+def _coarse(table: TableLook) -> bool:
+    """Whether a table names images, and has several rows of many of its keys."""
+    named = table.key is not None and not table.pattern and len(table.rows) > 1
+    return named and table.column(str(table.key)).distinct * _FINER < len(table.rows)
 
 
 def _join(

@@ -11,10 +11,14 @@ _RULER = re.compile(r"[^\w\s]{3,}")
 _PARTS = re.compile(r"\s+[/–-]\s+|\s*[|;\t]\s*|\s{2,}|,\s+")
 _NAMED = re.compile(r"([^\W\d][^\d:=]*?)[\s:=.#]*(\S*\d\S*)")
 _PRELIMINARY = "prelim preliminary provisional draft vorläufig vorlaeufig provisoire preliminar"
-_FINAL = "final finalized verified validated signed endgültig endgueltig freigegeben définitif definitivo validado"
+_FINAL = """
+    final finalized released verified validated signed endgültig endgueltig freigegeben définitif definitif definitive
+    definitivo definitiva validado validada definitief liberado liberada
+"""
 _CORRECTED = "corrected correction amended revised korrigiert corrigé corregido"
 _RANK = {word: rank for rank, words in enumerate((_PRELIMINARY, _FINAL, _CORRECTED)) for word in words.split()}
-_STATE = re.compile(r"status|\bstate\b|zustand|statut|estado|stato", re.IGNORECASE)
+FINAL = frozenset(_FINAL.split())
+STATE = re.compile(r"status|\bstate\b|zustand|statut|estado|stato", re.IGNORECASE)
 _SIGNED = re.compile(
     r"\b(?:signed|signature|dictated|transcribed|reported by|gez|elektronisch|freigegeben|vidiert|signé|firmado)\b"
     r"|^(?:dr|prof)\b", re.IGNORECASE)  # fmt: skip
@@ -89,7 +93,7 @@ def _counting(found: Sequence[Record]) -> Iterator[Record]:
 def standing(rows: list[Record]) -> list[Record]:
     """Of several rows of a case those that count, where a column of their state ranks all of them."""
     for column in rows[0] if len(rows) > 1 else ():
-        ranks = [_RANK.get(row.get(column, "").strip().lower(), -1) for row in rows] if _STATE.search(column) else []
+        ranks = [_RANK.get(row.get(column, "").strip().lower(), -1) for row in rows] if STATE.search(column) else []
         if ranks and min(ranks) >= 0:
             return [row for row, rank in zip(rows, ranks, strict=True) if rank == max(ranks)]
     return rows
