@@ -152,7 +152,8 @@ def train(config: Any) -> int:
     seconds = time.monotonic() - begin + attempt.seconds
     both = train_set + val_set
     targets = torch.stack([*train_set.targets, *val_set.targets]).numpy()
-    drawn = data.Balanced(torch.from_numpy(one_hot(targets, classes, multi_label)), wanted.seed) if balanced else None
+    hot, own = one_hot(targets, classes, multi_label), wanted.seed + ranks.number()  # each process draws its own
+    drawn = data.Balanced(torch.from_numpy(hot), own) if balanced else None
     with budget.listening():
         fitted = last_fit(network, both, wanted, device, budget, epochs, rate, drawn, augmented)
     if budget.asked:

@@ -99,3 +99,18 @@ def test_nothing_comes_of_it(why: str, tmp_path: Path, monkeypatch: pytest.Monke
     before = {name: value.clone() for name, value in model.state_dict().items()}
     assert last_fit(model, items(1.0, value), wanted, CPU, budget, 5, lambda _: 1.0) is None
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in before.items())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_processes_fit_together(bench: Any) -> None:
+    bench.scans(24, (24, 24))
+    bench.write()
+    bench.configure(epochs=6, width=8, train_seconds=120, sampling="balanced", batch_size=4)
+    done = bench.run("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "train.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "on 2 processes" in done.stdout
+    # A third of six epochs.
+    assert bench.metrics()["last_fit"]["epochs"] == 2 and bench.metrics()["last_fit"]["cases"] == 24
+    before, after = (weights(bench.workspace / name) for name in ("package", "fitted"))
+    assert any(not torch.equal(before[name], after[name]) for name in before)
