@@ -17,8 +17,8 @@ from shared.dataset.survey.table_looks import Apart, Slot, TableLook
 from shared.dataset.tables.forms import same
 from shared.dataset.tables.visits import unfilled
 
-MOST = 12
-"""Sides, or visits."""
+MOST, MOST_DAYS = 12, 5000
+"""Sides, or visits; days, which are visits, too."""
 _ENOUGH = 0.9
 _LOOKED_AT = 1000
 _APART = re.compile(r"[^\W_]+")
@@ -40,7 +40,8 @@ _UNITS = {"m": "m", "mo": "m", "mon": "m", "month": "m", "months": "m", "y": "y"
           "v": "v", "visit": "v", "t": "v", "tp": "v", "timepoint": "v", "ses": "v", "session": "v", "wave": "v",
           "fu": "f", "followup": "f", "follow up": "f"}  # fmt: skip
 _NUMBER = re.compile(r"(?:([a-z]+(?: up)?) ?0*(\d+)|0*(\d+) ?([a-z]+))")
-_PLACED = re.compile(r"left|right|[mwdvf]\d+")
+_DAY = re.compile(r"(?:19|20)\d\d[01]\d[0-3]\d")
+_PLACED = re.compile(rf"left|right|[mwdvf]\d+|{_DAY.pattern}")
 """What `sign` makes of sides and visits."""
 _EVENT_ARM = re.compile(r" arm \d+.*")
 _VISIT = re.compile(r"visit|event|session|time ?point|wave|instance|viscode|\bses\b", re.IGNORECASE)
@@ -88,8 +89,12 @@ def _texts(slot: Slot, known: Sequence[Unit]) -> dict[str, str]:
     texts = [slot.of(file) for _, file in known]
     found = {text for text in texts if text}
     signs = {sign(text): text for text in found}
-    few = 2 <= len(signs) <= MOST and len(found) == len(signs)
+    few = 2 <= len(signs) <= _at_most(signs) and len(found) == len(signs)
     return signs if few and sum(map(bool, texts)) >= _ENOUGH * len(texts) else {}
+
+
+def _at_most(signs: Iterable[str]) -> int:
+    return MOST_DAYS if all(map(_DAY.fullmatch, signs)) else MOST
 
 
 def _by_rows(
@@ -118,10 +123,11 @@ def _most(held: Iterable[bool], of: Sequence[object]) -> bool:
 def _able(table: TableLook, slots: Mapping[Slot, Mapping[str, str]]) -> Iterator[Apart]:
     """Columns some of whose values are what a slot says."""
     for column in table.columns:
-        if not 2 <= column.distinct <= MOST or column.name == table.key:
-            continue
         for slot, texts in slots.items():
-            signs = {value: one for value in column.values if (one := _signed(value, column.name, texts))}
+            if not 2 <= column.distinct <= _at_most(texts) or column.name == table.key:
+                continue
+            values = column.values or sorted({row[column.name] for row in table.rows})
+            signs = {value: one for value in values if (one := _signed(value, column.name, texts))}
             if len(signs) > 1:
                 placed = all(map(_PLACED.fullmatch, signs.values()))
                 told = {value: texts[one] for value, one in signs.items()}
@@ -131,7 +137,7 @@ def _able(table: TableLook, slots: Mapping[Slot, Mapping[str, str]]) -> Iterator
 def _signed(value: str, header: str, texts: Mapping[str, str]) -> str:
     """The sign of a value that is among those of a slot; of a bare number only where the header says that it is a
     visit's."""
-    if re.search(r"[^\W\d_]", value):
+    if re.search(r"[^\W\d_]", value) or _DAY.fullmatch(sign(value)):
         forms = [sign(value)]
     else:
         forms = [sign(form.format(value)) for form in ("{}", "v{}", "m{}")] if _VISIT.search(header) else []

@@ -10,6 +10,7 @@ _DIGITS = re.compile(r"0*(\d+)")
 _SIGNS, _LOOSE = re.compile(r"[\W_]+"), re.compile(r"(?<!\d)_|_(?!\d)")
 _ZEROS, _BETWEEN = re.compile(r"(?<!\d)0+(?=\d)"), re.compile(r"(?<=[^\W\d_])[\s_.-]+(?=\d)")
 _APART = re.compile(r"[\s_\-.]+")
+_DAY = re.compile(r"(?<!\d)((?:19|20)\d\d)[-_. ]([01]\d)[-_. ]([0-3]\d)(?:[ t]00:00(?::00)?)?(?!\d)")
 _PREFIX = re.compile(r"(?:sub_|[a-z]+_?(?=\d))(.+)")
 
 
@@ -45,8 +46,9 @@ def _second(text: str) -> str:
 
 
 def same(text: str) -> str:
-    """One form for texts that differ in case, spaces, hyphens, leading zeros or suffixes only."""
-    return _DIGITS.sub(r"\1", _APART.sub("_", _second(text)))
+    """One form for texts that differ in case, spaces, hyphens, leading zeros or suffixes only, and for days that are
+    written `2020-01-08` and `20200108`."""
+    return _DIGITS.sub(r"\1", _APART.sub("_", _DAY.sub(r"\1\2\3", _second(text))))
 
 
 FORMS = (_zeroth, _first, _second, same)

@@ -59,6 +59,7 @@ _OUTCOMES = frozenset(_OUTCOME_WORDS.split())
 _UNSURE = re.compile(
     r"\b(?:excluded?|indetermin\w*|undetermin\w*|unknown|unclear|uncertain|unsure|equivocal|ungradable|unclassified"
     r"|not (?:available|applicable|assessable|evaluable|determined|classified|labell?ed)|to ?do|tbd|pending"
+    r"|nicht beurteilbar|no valorable|non valutabile|sin acuerdo"
     r"|unklar|unbekannt|fraglich|inconnue?|indeterminado|desconocid[oa])\b", re.I)  # fmt: skip
 
 
@@ -77,9 +78,13 @@ def wanted(target: str) -> tuple[str, str]:
     return _WITHOUT.sub(" ", kept), " . ".join([*refused, *_WITHOUT.findall(kept)])
 
 
+_SHORT_UNSURE = re.compile(r"n\. ?[abdv]\.|n/[ad]|k\. ?a\.", re.I)
+"""Not assessable, not done, not available, nothing said."""
+
+
 def unsure(value: str) -> bool:
     """Whether a value says that nobody knows the class, or that the case does not count."""
-    return bool(_UNSURE.search(re.sub(r"[_-]+", " ", value)))
+    return bool(_UNSURE.search(re.sub(r"[_-]+", " ", value)) or _SHORT_UNSURE.fullmatch(value.strip()))
 
 
 def acquired(value: str) -> bool:
