@@ -24,7 +24,8 @@ def test_what_the_search_chose_is_gone_on_with_and_delivered(running: Running) -
         assert second.tried.continues == first.job_id
         assert second.metrics["epochs"] > first.metrics["epochs"] and first.metrics["spread"] is not None
     last, trained = trainings["last"], state.trained
-    assert trained and trained.package == last.outputs["package"]
+    assert trained and trained.package == last.outputs["fitted"]
+    assert [name for name, done in trainings.items() if "fitted" in done.outputs] == ["last"]
     chosen = "more-steps" if "more-steps is taken" in trained.notes else "as-it-is"
     assert last.tried.continues == trainings[f"{chosen}-2"].job_id
     assert " by patient)" in trained.notes and "figures" not in trained.validation
