@@ -19,15 +19,15 @@ from shared.dataset.survey.people import PERSONS
 from shared.dataset.survey.pieces import braces
 from shared.dataset.survey.survey import Survey
 from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.forms import DAY
 from shared.dataset.tables.words import acquired
 
 _ONE_PERSON = re.compile(rf"(?:^|[/_. -])((?:{PERSONS})[-_ ]?\d+)(?=[/_. -])", re.I)
-_DAY = re.compile(r"(?:19|20)\d{2}[01]\d[0-3]\d")
 _MOST_OF_A_ROW = 20
 """Images of a row, on average: a row with more is of a site or a class."""
 _BEFORE_VIEW = r"^.*?([^\W\d_]*[-_ ]?\d+)"
-_BEFORE_VISIT = r"^(.+?)(?:[-_ ](?:[Vv]|visit|Visit|ses|T)-?\d{1,2})?$"
-_VISIT = re.compile(r"(.+)[-_ ](?:[Vv]|visit|Visit|ses|T)-?\d{1,2}")
+_A_VISIT = r"[-_ ](?:[Vv]|visit|Visit|ses|T)-?\d{1,2}"
+_BEFORE_VISIT, _VISIT = rf"^(.+?)(?:{_A_VISIT})?$", re.compile(rf"(.+){_A_VISIT}")
 _GROUPS = re.compile(
     r"lesion|study|exam|accession|stay|admission|slide|specimen|family|donor|biopsy|video|sequence (?:id|no|number)",
     re.I,
@@ -255,7 +255,7 @@ def _numbered_ids(column: ColumnLook, table: TableLook) -> bool:
     """Whether cells of a column are numbers of something: one word with digits (`F141`), zeros before (`0042`) or five
     digits and more. Whose they are its header does not say in a language that is known."""
     cells = sorted({row[column.name] for row in table.rows[:5000] if row[column.name]})
-    if len(cells) < max(6, 0.05 * min(len(table.rows), 5000)) or all(_DAY.fullmatch(cell) for cell in cells):
+    if len(cells) < max(6, 0.05 * min(len(table.rows), 5000)) or all(DAY.fullmatch(cell) for cell in cells):
         return False
     shapes = {re.sub(r"\d+", "#", cell.lower()) for cell in cells}
     if len(shapes) > 1:

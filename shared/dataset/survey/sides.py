@@ -14,7 +14,7 @@ from shared.dataset.survey.evidence import Unit, Units
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import braces
 from shared.dataset.survey.table_looks import Apart, Slot, TableLook
-from shared.dataset.tables.forms import same
+from shared.dataset.tables.forms import DAY, same
 from shared.dataset.tables.visits import unfilled
 
 MOST, MOST_DAYS = 12, 5000
@@ -40,8 +40,7 @@ _UNITS = {"m": "m", "mo": "m", "mon": "m", "month": "m", "months": "m", "y": "y"
           "v": "v", "visit": "v", "t": "v", "tp": "v", "timepoint": "v", "ses": "v", "session": "v", "wave": "v",
           "fu": "f", "followup": "f", "follow up": "f"}  # fmt: skip
 _NUMBER = re.compile(r"(?:([a-z]+(?: up)?) ?0*(\d+)|0*(\d+) ?([a-z]+))")
-_DAY = re.compile(r"(?:19|20)\d\d[01]\d[0-3]\d")
-_PLACED = re.compile(rf"left|right|[mwdvf]\d+|{_DAY.pattern}")
+_PLACED = re.compile(rf"left|right|[mwdvf]\d+|{DAY.pattern}")
 """What `sign` makes of sides and visits."""
 _EVENT_ARM = re.compile(r" arm \d+.*")
 _VISIT = re.compile(r"visit|event|session|time ?point|wave|instance|viscode|\bses\b", re.IGNORECASE)
@@ -94,7 +93,7 @@ def _texts(slot: Slot, known: Sequence[Unit]) -> dict[str, str]:
 
 
 def _at_most(signs: Iterable[str]) -> int:
-    return MOST_DAYS if all(map(_DAY.fullmatch, signs)) else MOST
+    return MOST_DAYS if all(map(DAY.fullmatch, signs)) else MOST
 
 
 def _by_rows(
@@ -137,7 +136,7 @@ def _able(table: TableLook, slots: Mapping[Slot, Mapping[str, str]]) -> Iterator
 def _signed(value: str, header: str, texts: Mapping[str, str]) -> str:
     """The sign of a value that is among those of a slot; of a bare number only where the header says that it is a
     visit's."""
-    if re.search(r"[^\W\d_]", value) or _DAY.fullmatch(sign(value)):
+    if re.search(r"[^\W\d_]", value) or DAY.fullmatch(sign(value)):
         forms = [sign(value)]
     else:
         forms = [sign(form.format(value)) for form in ("{}", "v{}", "m{}")] if _VISIT.search(header) else []

@@ -10,6 +10,8 @@ _DIGITS = re.compile(r"0*(\d+)")
 _SIGNS, _LOOSE = re.compile(r"[\W_]+"), re.compile(r"(?<!\d)_|_(?!\d)")
 _ZEROS, _BETWEEN = re.compile(r"(?<!\d)0+(?=\d)"), re.compile(r"(?<=[^\W\d_])[\s_.-]+(?=\d)")
 _APART = re.compile(r"[\s_\-.]+")
+DAY = re.compile(r"(?:19|20)\d\d[01]\d[0-3]\d")
+"""A day as one number, which `same` makes of it."""
 _DAY = re.compile(r"(?<!\d)((?:19|20)\d\d)[-_. ]([01]\d)[-_. ]([0-3]\d)(?:[ t]00:00(?::00)?)?(?!\d)")
 _PREFIX = re.compile(r"(?:sub_|[a-z]+_?(?=\d))(.+)")
 
