@@ -1,5 +1,6 @@
 """What trusted code saw in a dataset's files: told with its card, and shown by `m3builder dataset check`."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -9,6 +10,8 @@ from shared.contracts.rules import Source
 
 GROUPS, COLUMNS, CODES = 12, 30, 8
 """Kinds of files (and tables), columns of each, and codes of a column that the Data Engineer's core is told."""
+LONG = 30
+"""Characters of a value that is not told."""
 ColumnKind = Literal["integer", "number", "date", "text", "category", "id", "empty"]
 MODALITIES = {"CT": "CT", "MR": "MRI", "PT": "PET", "US": "ultrasound", "CR": "X-ray", "DX": "X-ray",
               "MG": "mammography", "OP": "photograph", "OPT": "OCT",
@@ -32,6 +35,27 @@ class Column(Contract):
     """Share of image files (or folders of slices) that its values name."""
     names_people: bool = False
     """Whether the header says that it tells people apart."""
+
+    @property
+    def told(self) -> str:
+        """The name, with what its values are or mean, in brackets."""
+        if self.codes:
+            said = ", ".join(f"{code} = {name}" for code, name in list(self.codes.items())[:CODES])
+        elif self.names_files >= 0.5:
+            said = "names the images"
+        elif self.names_people:
+            said = f"patients: {self.distinct:,}"
+        elif len(some := list(self.values)[:CODES]) > 1 and self._short(some):
+            more = self.distinct - len(some)
+            said = ", ".join(some) + (f" and {more:,} more" if more > 0 else "")
+        else:
+            said = "" if self.kind in ("id", "text") else self.kind
+        return f"{self.name} ({said})" if said else self.name
+
+    def _short(self, values: Sequence[str]) -> bool:
+        """Whether values say more than the kind of the column."""
+        few = self.kind == "category" or (self.kind == "integer" and self.distinct <= len(values))
+        return few and max(map(len, values)) < LONG
 
 
 class TableFacts(Contract):
@@ -107,6 +131,8 @@ class Profile(Contract):
     """`2` and `3` -> image files or folders of slices."""
     modalities: dict[str, int] = {}
     """From headers -> files looked at. `CT?` where only the values look like Hounsfield units."""
+    documents: dict[str, str] = {}
+    """Texts for people beside the data, such as a README: path -> how it begins."""
     groups: tuple[FileGroup, ...] = ()
     tables: tuple[TableFacts, ...] = ()
     patients: tuple[Candidate, ...] = ()
@@ -126,8 +152,8 @@ class Profile(Contract):
     measured: dict[str, JsonValue] = Field(default={})
 
     def for_rules(self) -> dict[str, JsonValue]:
-        """What the Data Engineer's core is told before it looks itself: kinds of files, tables with their columns, what
-        is wrong."""
+        """What the Data Engineer's core is told before it looks itself: kinds of files, tables with their columns,
+        documents, what is wrong."""
         groups = [
             f"{one.files} x {one.pattern} ({', '.join(filter(None, (one.kind, one.modality, _size(one))))})"
             + (f", {one.unreadable} of {one.looked_at} not readable" if one.unreadable else "")
@@ -136,7 +162,7 @@ class Profile(Contract):
         ]
         tables = [
             f"{one.file}{f' sheet {one.sheet}' if one.sheet else ''}: {one.rows} rows of "
-            + ", ".join(map(_column, one.columns[:COLUMNS]))
+            + ", ".join(column.told for column in one.columns[:COLUMNS])
             for one in self.tables[:GROUPS]
         ]
         wrong = list(self.warnings[:5])
@@ -144,6 +170,7 @@ class Profile(Contract):
             "images": self.images,
             "groups": [*groups],
             "tables": [*tables],
+            "documents": {**self.documents},
             "wrong": [*wrong],
         }
         return {name: one for name, one in told.items() if one}
@@ -158,11 +185,6 @@ class Profile(Contract):
             modalities={name: many for name, many in self.modalities.items() if name.rstrip("?") in MODALITIES},
             tasks=self.tasks, not_read=self.not_read,
         )  # fmt: skip
-
-
-def _column(one: Column) -> str:
-    codes = ", ".join(f"{code} = {name}" for code, name in list(one.codes.items())[:CODES])
-    return f"{one.name} ({codes})" if codes else one.name
 
 
 def _size(group: FileGroup) -> str:

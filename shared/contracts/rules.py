@@ -65,6 +65,7 @@ class Source(Contract):
     all."""
 
     field: str | None = None
+    """Of the files' paths; several woven as `{centre}-{person}`, where one of them tells no two apart."""
     table: str | None = None
     """Name in `Rules.tables`; with `column`."""
     column: str | None = None
@@ -238,7 +239,8 @@ class SplitRule(Contract):
 
 
 class Excluded(Contract):
-    """What is not to be used: image files by their paths (`files`), or cases of which `source` has one of `values`."""
+    """What is not to be used: image files by their paths (`files`), or cases of which `source` has one of `values`, any
+    value at all where none are named: those that a list of withdrawn ones names."""
 
     files: Patterns = ()
     source: Source | None = None
@@ -247,7 +249,7 @@ class Excluded(Contract):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if bool(self.files) == (self.source is not None) or (self.source is None) != (not self.values):
+        if bool(self.files) == (self.source is not None) or (self.files and self.values):
             raise ValueError("`exclude` needs either `files`, or `source` with the `values` that are not to be used")
         return self
 

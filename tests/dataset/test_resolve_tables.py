@@ -78,7 +78,7 @@ def test_cases_that_a_column_excludes_are_left_out_for_that_reason_only(four: Pa
         four, "id,label,quality\n1,a,good\n2,b,poor\n3,b,good\n", exclude=exclude, leave_out={"002.png": "dark"}
     )
     assert both.left_out["handed back: dark"] == ["002.png"]
-    for wrong in ({"files": "*", "values": ["1"]}, {"source": exclude[0]["source"]}, {}):
+    for wrong in ({"files": "*", "values": ["1"]}, {"values": ["1"]}, {}):
         with pytest.raises(ValueError, match="needs either"):
             table(four, "id,label\n1,a\n", exclude=[{"reason": "x", **wrong}])
     with pytest.raises(RulesError, match="no column 'Quality'"):
@@ -393,3 +393,28 @@ def test_sheets_of_a_workbook_are_one_table(four: Path) -> None:
     assert done.coverage.splits == {"test": 2, "train": 2}
     with pytest.raises(RulesError, match="no sheet"):
         carried_out(four, tables={"t": {"file": "t.xlsx", "sheet": "{side}_2021", "key": "id"}}, **rules)
+
+
+def test_what_a_list_names_is_excluded_and_its_rows_are_not_lost(four: Path) -> None:
+    text(four / "withdrawn.txt", "# by mail of 3 May\n002.png\n004.png (blurred)\n")
+    text(four / "t.csv", "id,label\n1,a\n2,b\n3,b\n4,a\n")
+    named = {"t": {"file": "t.csv", "key": "id"}, "gone": {"file": "withdrawn.txt", "key": "column_1", "names": "name"}}
+    asked = {"images": "{n}.png", "tables": named, "label": {"source": {"table": "t", "column": "label"}}}
+    withdrawn = {"source": {"table": "gone", "column": "column_1"}, "reason": "withdrawn"}
+    done = carried_out(four, exclude=[withdrawn], **asked)
+    assert labels(done) == {"001.png": "a", "003.png": "b"}
+    assert done.left_out == {"excluded by the rules: withdrawn": ["002.png", "004.png"]}
+
+    done = carried_out(four, exclude=[{"files": "004.png", "reason": "dark"}], **asked)
+    assert done.left_out["row of t.csv for an image that the rules exclude"] == ["4"]
+    assert done.coverage.lost == 1  # the image itself
+
+
+def test_people_are_told_apart_by_several_parts_of_a_path(tmp_path: Path) -> None:
+    for name in ("C1/07_a", "C1/07_b", "C2/07_a"):
+        picture(tmp_path / f"{name}.png")
+    rules = {"images": "C{centre}/{person}_{eye}.png", "label": {"source": {"field": "eye"}}}
+    done = carried_out(tmp_path, patient={"field": "{centre}-{person}"}, **rules)
+    assert [case.patient for case in done.cases] == ["1-07", "1-07", "2-07"]
+    with pytest.raises(RulesError, match="no case has one value of the field 'center'"):
+        carried_out(tmp_path, patient={"field": "{center}-{person}"}, **rules)

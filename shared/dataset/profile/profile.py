@@ -20,13 +20,19 @@ from shared.dataset.survey.evidence import LIKELY, Evidence
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.survey import BUDGET, Survey, survey
 from shared.dataset.survey.table_looks import TableLook
+from shared.dataset.tables.cells import TableError
+from shared.dataset.tables.separated import read_text
 from shared.imaging.formats import BY_SUFFIX
+from shared.imaging.order import natural_key
 
 MOST_GROUPS = 40
 MOST_TABLES = 20
 MOST_COLUMNS = 40
 MOST_CANDIDATES = 8
 MOST_BYTES = 60_000
+MOST_DOCUMENTS, DOCUMENT = 3, 1500
+"""Texts for people, and characters of each."""
+_LICENCE = re.compile(r"licen[cs]e", re.IGNORECASE)
 READINGS = 3
 """How often files are looked at that change meanwhile."""
 _LONGEST = 300
@@ -65,6 +71,7 @@ def profile_of(seen: Survey) -> Profile:
         images=sum(len(one) for one in seen.families if one.role != "other"),
         dimensions=_dimensions(seen.images),
         modalities=_modalities(seen.images),
+        documents=_documents(seen),
         groups=tuple(_group(one) for one in _shown(seen.families)),
         tables=tuple(_table(one) for one in seen.tables if one.columns and not _prose(one))[:MOST_TABLES],
         patients=_candidates(seen.patients),
@@ -139,8 +146,25 @@ def _group(one: Family) -> FileGroup:
 
 
 def _prose(one: TableLook) -> bool:
-    """A read-me, not a table."""
-    return one.key is None and one.pattern is None and not one.many and one.file.lower().endswith((".txt", ".md"))
+    """A read-me: a text that is one record and no case's."""
+    text = one.file.lower().endswith((".txt", ".md"))
+    return text and one.total < 2 and one.key is None and one.pattern is None and not one.many
+
+
+def _documents(seen: Survey) -> dict[str, str]:
+    """Those nearest to the root first; licences say nothing of the data."""
+    tables = {one.file for one in seen.tables if not _prose(one)}
+    lone = [one.listing.files[one.at[0]] for one in seen.families if len(one) == 1 and one.suffix in (".txt", ".md")]
+    told = [file for file in lone if file not in tables and not _LICENCE.search(file)]
+    found: dict[str, str] = {}
+    for file in sorted(told, key=lambda file: (file.count("/"), natural_key(file)))[:MOST_DOCUMENTS]:
+        try:
+            text = read_text(seen.root / file).strip()
+        except TableError:
+            continue
+        plain = "".join(sign for sign in text if sign.isprintable() or sign == "\n")
+        found[_cut(file)] = plain if len(plain) <= DOCUMENT else plain[:DOCUMENT].rstrip() + " ..."
+    return found
 
 
 def _arrays(one: Family) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from shared.contracts.profile import Candidate, Column, FileGroup, Profile, TableFacts
+from shared.contracts.profile import Candidate, FileGroup, Profile, TableFacts
 
 WIDTH = 100
 _LABEL = 12
@@ -97,24 +97,12 @@ def _tables(tables: Sequence[TableFacts]) -> Iterator[str]:
         sheet = f", sheet {one.sheet}" if one.sheet else ""
         yield from _wrapped(f"{one.file}{sheet}: {_count(one.rows, 'row')}", "  ", "      ")
         yield from _wrapped(
-            ", ".join(map(_column, one.columns[:15])) + _more(len(one.columns) - 15, "column"), "      ", "      "
+            ", ".join(column.told for column in one.columns[:15]) + _more(len(one.columns) - 15, "column"),
+            "      ",
+            "      ",
         )
     if len(tables) > _TABLES:
         yield f"  and {len(tables) - _TABLES} more tables"
-
-
-def _column(one: Column) -> str:
-    if one.names_files >= 0.5:
-        return f"{one.name} (names the images)"
-    if one.names_people:
-        return f"{one.name} (patients: {one.distinct:,})"
-    if (
-        one.kind in ("category", "integer")
-        and 1 < len(one.values) <= 6
-        and all(len(value) < 20 for value in one.values)
-    ):
-        return f"{one.name} ({', '.join(one.values)})"
-    return one.name if one.kind in ("id", "text") else f"{one.name} ({one.kind})"
 
 
 def _candidates(profile: Profile) -> Iterator[str]:

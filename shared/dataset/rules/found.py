@@ -44,6 +44,8 @@ class Account:
     """Reason, with its remedy -> files, rows or keys of cases."""
     conflicts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    excluded: list[Named] = field(default_factory=list)
+    """Image files that rules exclude by their paths, as a case of one would be called."""
     dropped: dict[str, str] = field(default_factory=dict)
     """Keys of cases that rules leave out themselves, or that cannot be read -> why; nothing else is said of them."""
 

@@ -18,6 +18,7 @@ from shared.dataset.rules.reasons import Expected
 from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.cells import nearest
 from shared.dataset.tables.forms import numbered
+from shared.dataset.tables.keys import Named
 from shared.imaging.formats import refusal
 from shared.imaging.headers import BadImage
 from shared.imaging.order import natural_key
@@ -57,6 +58,7 @@ def unused(rules: Rules, listing: Listing, account: Account) -> list[str]:
     excluded = [(pattern, one.reason) for one in rules.exclude for pattern in compiled(one.files, "exclude")]
     if not excluded:
         return listing.images
+    images = [one for entry in rules.images for one in compiled(entry.files, f"images {entry.channel}".strip())]
     kept = []
     for file in listing.images:
         reason = next((reason for pattern, reason in excluded if pattern.match(file) is not None), None)
@@ -64,6 +66,7 @@ def unused(rules: Rules, listing: Listing, account: Account) -> list[str]:
             kept.append(file)
         else:
             account.leave(f"excluded by the rules: {reason}", file)
+            account.excluded.append(Named(file, [file], patterns.first_match(images, file) or {}))
     return kept
 
 

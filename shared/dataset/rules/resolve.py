@@ -31,7 +31,7 @@ from shared.dataset.rules.reading import read_rules
 from shared.dataset.rules.sources import Sources
 from shared.dataset.rules.structures import Masks, masks
 from shared.dataset.rules.targets import Label, Patients, labels, numbers, patients, sides, texts
-from shared.dataset.tables.cells import comparable
+from shared.dataset.tables.cells import comparable, readable
 
 __all__ = ["Resolution", "RulesError", "resolve"]
 
@@ -125,7 +125,7 @@ def _drop(rules: Rules, keys: Sequence[str], account: Account, sources: Sources 
         values = sources.of(one.source) if sources and one.source else []
         refused = set(map(comparable, one.values))
         for key, some in zip(keys, values, strict=False):
-            if refused & set(map(comparable, some)):
+            if any(map(readable, some)) if not refused else refused & set(map(comparable, some)):
                 dropped.setdefault(key, f"excluded by the rules: {one.reason}")
     for key, reason in dropped.items():
         account.drop(reason, key)

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from shared.contracts.rules import Rules, Source, Table
@@ -14,11 +14,11 @@ from shared.dataset.rules.by_headers import HEADER
 from shared.dataset.rules.by_names import columns_of, rows_told
 from shared.dataset.rules.found import Account, Found, RulesError
 from shared.dataset.rules.gather import compiled, fields_of, same_fields, zeros_apart
-from shared.dataset.rules.reasons import UNREAD
+from shared.dataset.rules.reasons import UNREAD, Expected
 from shared.dataset.tables.blocks import standing
 from shared.dataset.tables.cells import Table as Rows
 from shared.dataset.tables.cells import TableError, cell, comparable, nearest, readable
-from shared.dataset.tables.keys import match, match_values
+from shared.dataset.tables.keys import FILE_NAMES, Matching, match, match_values
 from shared.dataset.tables.tables import read_record, read_table, sheets
 
 Row = dict[str, str]
@@ -78,7 +78,8 @@ class Sources:
         if source.table is not None:
             return f"column {source.column!r} of {self.rules.tables[source.table].file}"
         if source.field is not None:
-            return f"the part {{{source.field}}} of the files' paths"
+            woven = source.field if "{" in source.field else f"{{{source.field}}}"
+            return f"the part {woven} of the files' paths"
         if source.array is not None:
             return f"the array {source.array!r} of {source.file or 'the same files'}"
         if source.header is not None:
@@ -89,10 +90,7 @@ class Sources:
         if source.value is not None:
             return [(source.value,)] * len(self.found)
         if source.field is not None:
-            there = fields_of(self.found)
-            if self.found and source.field not in there:
-                raise RulesError(f"no case has one value of the field {source.field!r}{nearest(source.field, there)}")
-            return [(case.fields[source.field],) if source.field in case.fields else () for case in self.found]
+            return self._fields(source.field)
         if source.header is not None:
             return self._headers(source.header)
         if source.array is not None:
@@ -105,6 +103,17 @@ class Sources:
             tuple(dict.fromkeys(row[column] for row in some if column and row.get(column)))
             for some, column in zip(rows, columns, strict=True)
         ]
+
+    def _fields(self, text: str) -> Values:
+        """Of each case the field, or several as they are woven in `text`."""
+        there = fields_of(self.found)
+        woven = text if "{" in text else f"{{{text}}}"
+        names = _COLUMN.findall(woven)
+        for name in names if self.found else ():
+            if name not in there:
+                raise RulesError(f"no case has one value of the field {name!r}{nearest(name, there)}")
+        each = [case.fields for case in self.found]
+        return [(woven.format_map(fields),) if fields.keys() >= {*names} else () for fields in each]
 
     def columns(self, name: str, column: str) -> Sequence[str | None]:
         """The column of each case, in whose name fields may stand. Raises RulesError."""
@@ -203,6 +212,7 @@ class Sources:
     ) -> None:
         other, _, column = table.names.partition(".")
         keys = [text for text, _ in rows]
+        gone: Collection[str] = ()
         if other in self.rules.tables or table.names.startswith(HEADER):
             source = Source(table=other, column=column) if other in self.rules.tables else Source(header=column)
             values = self.of(source)
@@ -210,6 +220,7 @@ class Sources:
         else:
             try:
                 matching = match(keys, [self.found[index].named for index in members], table.names)
+                gone = self._of_excluded(matching)
             except ValueError as error:
                 raise RulesError(f"table {name!r}: {error}") from None
         for text, row in rows:
@@ -219,14 +230,25 @@ class Sources:
         unnamed = sum(not text for text in keys)
         if unnamed:
             self.account.leave(f"row of {file} without a key in {key!r}: fill it in", *[f"{file}: ''"] * unnamed)
-        if matching.unknown:
+        if gone:
+            self.account.leave(Expected(f"row of {file} for an image that the rules exclude", "no_image"), *gone)
+        if left := [text for text in matching.unknown if text not in gone]:
             reason = f"row of {file} whose {key!r} names no image: add the image, or nothing to do"
-            self.account.leave(reason, *matching.unknown)
+            self.account.leave(reason, *left)
         for text, fits in list(matching.ambiguous.items())[:5]:
             self.account.conflicts.append(f"{key} {text!r} of {file} fits several: {', '.join(fits)}; it is not used")
         if matching.ambiguous:
             reason = f"row of {file} whose {key!r} fits several images: set `names`, or write paths into the table"
             self.account.leave(reason, *matching.ambiguous)
+
+    def _of_excluded(self, matching: Matching) -> Collection[str]:
+        """Of the keys that name no case those that name an image which the rules exclude."""
+        if matching.names in FILE_NAMES:
+            called = self.account.excluded
+        else:
+            needed = {*(_COLUMN.findall(matching.names) or (matching.names,))}
+            called = [one for one in self.account.excluded if needed <= one.fields.keys()]
+        return match(matching.unknown, called, matching.names).cases.keys() if called and matching.unknown else ()
 
     def _files(self, name: str, pattern: Compiled) -> list[str]:
         files = [file for file in self.listing.files if pattern.match(file) is not None]

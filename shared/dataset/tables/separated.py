@@ -20,6 +20,7 @@ MAX_TEXT = 16 << 20
 _SAMPLE = 1 << 18
 _MOST_WORDS = 8
 """Of a cell of a .txt file."""
+_FILE = re.compile(r"\w\.[a-z]\w{1,3}(?:\.gz)?$", re.IGNORECASE)
 _FEWEST, _SHARE = 5, 0.8
 """Lines, and their share, that are rows where others are notes."""
 _BOMS = {
@@ -64,8 +65,17 @@ def lines_of_table(path: Path) -> list[Sequence[str]] | None:
         # Columns set apart by spaces: only a list of files is told from a text.
         if len(set(map(len, words))) == 1 and all(re.search(r"\w\.\w{2,4}$|\d", row[0]) for row in words[1:]):
             return list(words)
-    inner = _with_notes(lines)
+    inner = _with_notes(lines) or _list_of_files(lines)
     return list(limited(inner, path.name)) if inner else None
+
+
+def _list_of_files(lines: Sequence[str]) -> list[list[str]]:
+    """Rows of a list of files below a note of what they are (`# withdrawn`, `Unusable:`), some with a remark."""
+    named = [line.split(None, 1) for line in lines if not (line.startswith("#") or line.rstrip().endswith(":"))]
+    if len(named) < 2 or not all(_FILE.search(words[0]) for words in named):
+        return []
+    remarks = any(len(words) > 1 for words in named)
+    return [[*words, ""][:2] if remarks else words for words in named]
 
 
 def _cells(rows: Sequence[Sequence[str]]) -> bool:
