@@ -47,7 +47,7 @@ def prepared(answer: PreparedDataset, facts: Facts, brief: Brief, state: RunStat
         listed=Ref.model_validate(exports[answer.listed_path]) if answer.listed_path else None,
         # Examples name cases of all sides, and all services read events.
         coverage=Coverage.model_validate(facts["coverage"]).model_copy(
-            update={"examples": (), "left_out_examples": {}}
+            update={"examples": (), "left_out_examples": {}, "unnamed": {}}
         ),
         notes=answer.notes,
         spent=spent,

@@ -166,11 +166,13 @@ def _model(state: RunState) -> Iterable[tuple[str, str]]:
         figures = ", ".join(
             f"{name} {value:.3f}" for name, value in state.trained.validation.items() if isinstance(value, float)
         )
+        last = state.trained.validation.get("last_fit")
         yield (
             "Training",
             (
                 f"{duration(state.trained.seconds)}, {_counted(state.trained.attempts, 'attempt')}"
                 + (f"; on validation, by its own word: {_short(figures, 160)}" if figures else "")
+                + ("; what is delivered then learned from the validation cases, too" if last else "")
             ),
         )
 

@@ -58,6 +58,8 @@ def spread(metrics: Mapping[str, Any]) -> str:
     found, patients = metrics.get("spread"), metrics.get("patients")
     many = patients.get("val") if isinstance(patients, dict) else None
     by = f" ({many} patients)" if isinstance(many, int) else ""
+    if isinstance(found, int | float) and found < 0.0005:
+        return f"{by} (all alike: how far chance goes cannot be told from them)"
     return (f" ± {found:.3f}" if _number(found) else "") + by
 
 

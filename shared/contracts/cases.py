@@ -123,6 +123,8 @@ class Coverage(Contract):
     lossless: dict[Lossless, int] = {}
     """Of `left_out`, how many were to be expected."""
     left_out_examples: dict[str, tuple[str, ...]] = {}
+    unnamed: dict[str, tuple[str, ...]] = {}
+    """Table whose rows name no image, and what its key names -> some images without a row, as a key would name them."""
     conflicts: tuple[str, ...] = ()
     """Contradictions of rules and data: two ids for one file, a file in two cases, a patient on two sides."""
     problems: tuple[str, ...] = ()

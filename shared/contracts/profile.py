@@ -1,6 +1,6 @@
 """What trusted code saw in a dataset's files: told with its card, and shown by `m3builder dataset check`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -8,6 +8,12 @@ from pydantic import Field, JsonValue
 from shared.contracts.base import Contract
 from shared.contracts.rules import Source
 
+TELLING = (
+    "SeriesDescription", "ProtocolName", "StudyDescription", "Modality", "BodyPartExamined", "ViewPosition",
+    "ImageLaterality", "Laterality", "ImageType", "PresentationIntentType", "ConvolutionKernel", "SliceThickness",
+    "PhotometricInterpretation", "Manufacturer",
+)  # fmt: skip
+"""DICOM headers that tell images of one folder apart."""
 GROUPS, COLUMNS, CODES = 12, 30, 8
 """Kinds of files (and tables), columns of each, and codes of a column that the Data Engineer's core is told."""
 LONG = 30
@@ -96,6 +102,8 @@ class FileGroup(Contract):
     unreadable: int = 0
     looked_at: int = 0
     opened: int = 0
+    names: dict[str, int] = {}
+    """Of masks that name their values (`.seg.nrrd`): name -> files, of those looked at."""
     empty: int = 0
     """Of masks: how many were opened whole, and how many of these mark nothing."""
 
@@ -149,6 +157,8 @@ class Profile(Contract):
     """What is wrong with the data and what to do about it, worst first: each with a count and an example."""
     skipped: tuple[str, ...] = ()
     """What was not looked at, and why."""
+    headers: dict[str, dict[str, int]] = {}
+    """DICOM header (`TELLING`) -> value -> files, of those looked at; the commonest values, where there are several."""
     measured: dict[str, JsonValue] = Field(default={})
 
     def for_rules(self) -> dict[str, JsonValue]:
@@ -158,6 +168,7 @@ class Profile(Contract):
             f"{one.files} x {one.pattern} ({', '.join(filter(None, (one.kind, one.modality, _size(one))))})"
             + (f", {one.unreadable} of {one.looked_at} not readable" if one.unreadable else "")
             + (f", {one.empty} of {one.opened} opened ones mark nothing" if one.opened else "")
+            + (f", names {_counted(one.names)}" if one.names else "")
             for one in self.groups[:GROUPS]
         ]
         tables = [
@@ -170,6 +181,7 @@ class Profile(Contract):
             "images": self.images,
             "groups": [*groups],
             "tables": [*tables],
+            "headers of those looked at": {name: _counted(values) for name, values in self.headers.items()},
             "documents": {**self.documents},
             "wrong": [*wrong],
         }
@@ -185,6 +197,10 @@ class Profile(Contract):
             modalities={name: many for name, many in self.modalities.items() if name.rstrip("?") in MODALITIES},
             tasks=self.tasks, not_read=self.not_read,
         )  # fmt: skip
+
+
+def _counted(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{value} {many}" for value, many in values.items())
 
 
 def _size(group: FileGroup) -> str:

@@ -39,7 +39,8 @@ class Table(Contract):
     sheet: str | None = None
     """Of an Excel file; the first when empty. With a field (`{side}`) all that fit, and the field is a column."""
     key: str | None = None
-    """Column that names the case, or several as `{patient}/{side}`; None where `file` has fields, which join it."""
+    """Column that names the case, or several as `{patient}/{side}`, dates in another form as `{day:%y%m%d}`;
+    None where `file` has fields, which join it."""
     names: str = "auto"
     """What `key` names: `path`, `name`, `stem` or `folder` of the image, a field, several as `{site}-{number}`, `case`
     (the fields of `case` with `/` between them), `table.column` (the value that another table gives the image),
@@ -52,11 +53,16 @@ class Table(Contract):
     """What the table writes there (`baseline_arm_1`, `right`) -> what the images' names say (`BL`, `R`)."""
     only: dict[str, Texts] = {}
     """Column -> values of the rows that count, such as {status: [corrected]}; all rows where it says nothing."""
+    prefer: dict[str, Texts] = {}
+    """Column -> values, the best first: of several rows of a key those with the first of them that there is count, all
+    where there is none: {material: [specimen, biopsy]}."""
+    latest: str | None = None
+    """Column of dates or numbers: of several rows of a key the last one counts, such as a revised diagnosis."""
 
     @model_validator(mode="after")
     def _of_rows(self) -> Self:
-        if self.key is None and (self.only or self.rows):
-            raise ValueError("`only` and `rows` choose among rows: they need `key`, the column that names the case")
+        if self.key is None and (self.only or self.rows or self.prefer or self.latest):
+            raise ValueError("`only`, `rows`, `prefer` and `latest` choose rows: they need `key`, which names the case")
         return self
 
 
@@ -70,8 +76,11 @@ class Source(Contract):
     """Name in `Rules.tables`; with `column`."""
     column: str | None = None
     """Of a table with a column for each side or visit `{field}` takes the field's text: `grade_{side}`."""
+    agree: Texts = ()
+    """Further columns of the table, such as those of other readers: only where all say the same (as `classes` of the
+    label name it) has the case a value here."""
     header: str | None = None
-    """DICOM keyword, such as PatientID or Modality."""
+    """DICOM keyword, such as PatientID; of several (`ImageLaterality|Laterality`) the first with a value counts."""
     array: str | None = None
     """Name of a value or an array in the case's own npz, mat or h5 file, such as `label`; `{field}` takes a field's
     text. With `case: entry` it has one value an entry, or one for all. Several zeros and ones of a case are classes by
@@ -95,6 +104,8 @@ class Source(Contract):
             raise ValueError(f"a source is one of field, column, header, array, value; given: {said}")
         if self.file is not None and self.array is None:
             raise ValueError("`file` goes with `array` ('' of a .npy file)")
+        if self.agree and self.column is None:
+            raise ValueError("`agree` names columns beside `column`")
         if (self.table is None) != (self.column is None):
             raise ValueError("`table` and `column` go together")
         return self
@@ -124,6 +135,9 @@ class LabelRule(Contract):
     table: str | None = None
     columns: dict[str, str] = {}
     """Column with 0/1, yes/no -> class."""
+    otherwise: "LabelRule | None" = None
+    """Of one-hot columns: those of another table, for cases of which this one has no mark: an adjudication before the
+    reading that it corrects. Only its `table` and `columns` count."""
     several: bool = False
     """Of one-hot columns: whether several classes may hold of one case. Otherwise exactly one is 1."""
     classes: dict[str, str | None] = {}
@@ -135,6 +149,17 @@ class LabelRule(Contract):
     """All classes from least to most, where they are grades or stages; empty where they are kinds."""
     missing: Literal["leave_out", "none"] = "leave_out"
     """Of several labels: what an empty cell means, unknown or that none holds."""
+
+    @property
+    def tables(self) -> "tuple[LabelRule, ...]":
+        """With one-hot columns: this rule and those that stand in for it, in their order."""
+        return (self, *(self.otherwise.tables if self.otherwise else ())) if self.columns else ()
+
+    @model_validator(mode="after")
+    def _with_columns(self) -> Self:
+        if self.otherwise and not (self.columns and self.otherwise.columns):
+            raise ValueError("`otherwise` of `label` is for `columns`; of a source it stands in the source")
+        return self
 
     @model_validator(mode="after")
     def _one_grade(self) -> Self:
@@ -178,6 +203,9 @@ class MaskRule(Contract):
     """Structure -> its value in the file (of yolo, boxes: its number); a case with another value is left out. Empty and
     no `structure`: all values that occur, named by the file's own names (SEG, COCO, Label Studio, RTSTRUCT, VOC) or
     `structure <value>`."""
+    named: dict[str, Texts] = {}
+    """Structure -> what files call it that name what they mark (3D Slicer's `.seg.nrrd`, SEG, RTSTRUCT, COCO and
+    alike), each reader in their own way: {bladder: [Bladder, blaas]}."""
     colors: dict[str, str] = {}
     """Of a palette: `#rrggbb` -> structure; black is background unless listed."""
     array: str | None = None
@@ -245,12 +273,16 @@ class Excluded(Contract):
     files: Patterns = ()
     source: Source | None = None
     values: Texts = ()
+    unless: Texts = ()
+    """In place of `values`: those that are to be used; all others are not, cases without a value among them."""
     reason: str = Field(min_length=1)
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if bool(self.files) == (self.source is not None) or (self.files and self.values):
+        if bool(self.files) == (self.source is not None) or (self.files and (self.values or self.unless)):
             raise ValueError("`exclude` needs either `files`, or `source` with the `values` that are not to be used")
+        if self.values and self.unless:
+            raise ValueError("`exclude` takes `values` that are not to be used or `unless`, those that are, not both")
         return self
 
 
@@ -260,6 +292,10 @@ class Rules(Contract):
     task: TaskKind
     dimensions: Literal[2, 3]
     images: tuple[Images, ...] = Field(default=(), max_length=16)
+    fields: dict[str, Source] = {}
+    """Further fields of image files that a table, header or array tells: {side: {header: ImageLaterality}}, or the
+    examination by which a table joins the files of two channels. They are used as fields of paths are, by those behind
+    them, too."""
     case: Literal["file", "folder", "series", "entry"] | tuple[str, ...] = "file"
     """What one case is: a file (an array, where `array` has fields); the files of a folder (slices of a volume); a
     DICOM series; an entry of an array that holds one image after the other along its first axis (of MATLAB's the
@@ -286,7 +322,8 @@ class Rules(Contract):
     """Ids of cases that a later role handed back -> what is wrong with them."""
     listed: str | None = None
     """Escape hatch: a JSON Lines file of the workspace with one `shared.contracts.cases.CaseSpec` a line, in place of
-    images, patient and targets. The report says that cases were listed by a script."""
+    images, patient and targets; names of structures stand in `masks: [{values: {liver: 1}}]`. The report says that
+    cases were listed by a script."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -300,7 +337,7 @@ class Rules(Contract):
             raise ValueError("report_generation needs `text`")
         used = [source for source in self.sources() if source.table is not None]
         names = {source.table for source in used} | {mask.table for mask in self.masks if mask.table}
-        names |= {self.label.table} if self.label and self.label.table else set()
+        names |= {one.table for one in self.label.tables if one.table} if self.label else set()
         if unknown := names - set(self.tables):
             raise ValueError(f"no table is named {', '.join(sorted(map(str, unknown)))} in `tables`")
         return self
@@ -315,5 +352,6 @@ class Rules(Contract):
         split = (self.split.source,) if self.split else ()
         excluded = (one.source for one in self.exclude)
         marked = (one.marked for one in self.masks)
-        found = (self.patient, self.slope, self.intercept, *label, *texts, *split, *excluded, *marked)
+        told = self.fields.values()
+        found = (*told, self.patient, self.slope, self.intercept, *label, *texts, *split, *excluded, *marked)
         return tuple(one for source in found if source is not None for one in source.chain())

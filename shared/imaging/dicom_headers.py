@@ -13,6 +13,7 @@ KEYWORDS = (
     "BodyPartExamined", "ProtocolName", "ViewPosition", "ImageLaterality", "Laterality", "ImageType", "Manufacturer",
     "ManufacturerModelName", "SoftwareVersions", "InstitutionName", "StationName", "SeriesDate", "AcquisitionDate",
     "ContentDate", "ConvolutionKernel", "PhotometricInterpretation", "TransferSyntaxUID",
+    "PresentationIntentType", "SliceThickness",
 )  # fmt: skip
 """What `Header.dicom` holds."""
 _PLACE = (

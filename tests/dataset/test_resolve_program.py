@@ -80,8 +80,8 @@ def test_a_list_of_cases_is_taken_and_checked(data: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["{}"], "line 1 is no CaseSpec"),
-        (["x"], "line 1 is no CaseSpec"),
+        (["{}"], "line 1 is no case: key: Field required"),
+        (["x"], "line 1 is no case"),
         ([line("1", "a/1.png"), line("1", "b/2.png")], "stands twice"),
         ([], "lists no case"),
     ],

@@ -122,7 +122,7 @@ def test_sites_with_tables_of_their_own(tmp_path: Path) -> None:
     assert not done.coverage.conflicts and done.coverage.grouping == "derived"
     assert "column 'number' of same.csv, else" in done.coverage.grouping_from
     assert {case.key: case.patient for case in done.cases}["north/1.png"] == "north_1"
-    with pytest.raises(RulesError, match="no row has other in 'read'"):
+    with pytest.raises(RulesError, match="no row that counts has other in 'read'; there is corrected, first"):
         carried_out(tmp_path, images="{site}/{n}.png", tables={"t": south | {"only": {"read": "other"}}},
                     label={"source": {"table": "t", "column": "stage"}})  # fmt: skip
     with pytest.raises(ValueError, match="they need `key`"):

@@ -1,6 +1,7 @@
 """The summary tells what a reader must not miss, from events alone."""
 
 import pytest
+from pydantic import JsonValue
 
 from services.gateway.summary import duration, money, summary
 from shared.contracts.base import Event, Spent
@@ -83,6 +84,18 @@ def test_a_good_run() -> None:
 )
 def test_the_cost_is_what_is_known_of_it(spent: Spent, says: str) -> None:
     assert money(spent) == says
+
+
+def test_that_the_weights_were_fitted_once_more_is_told() -> None:
+    told = events(gate_passed=True)
+    assert "learned from the validation cases" not in summary(told, width=200)
+    place, trained = told[-3]
+    assert isinstance(trained, TrainingFinished)
+    measured: dict[str, JsonValue] = {"auc_macro": 0.912, "last_fit": {"seconds": 18.0}}
+    told[-3] = (place, trained.model_copy(update={"validation": measured}))
+    assert "by its own word: auc_macro 0.912; what is delivered then learned from the validation cases, too" in summary(
+        told, width=200
+    )
 
 
 def test_what_a_request_limited_the_run_to_is_told() -> None:

@@ -54,6 +54,8 @@ def in_words(coverage: Coverage) -> str:
     for reason, many in coverage.left_out.items():
         examples = ", ".join(coverage.left_out_examples.get(reason, ()))
         lines.append(f"left out, {many} x {reason}" + (f": {examples}" if examples else ""))
+    for table, names in coverage.unnamed.items():
+        lines.append(f"no row of table {table} names, such as: {', '.join(names)}")
     lines += [f"example: {json.dumps(example, ensure_ascii=False)[:300]}" for example in coverage.examples[:3]]
     return "\n".join(lines)
 

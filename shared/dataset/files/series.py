@@ -8,13 +8,18 @@ from shared.imaging.headers import BadImage, dicom_values, peek
 
 
 def headers(root: Path, files: Sequence[str], keywords: Sequence[str]) -> dict[str, dict[str, str]]:
-    """DICOM elements of files; none of those that cannot be read (`unreadable`)."""
+    """DICOM elements of files; none of those that cannot be read (`unreadable`). Of a keyword `A|B` the first that has
+    a value counts: makers of machines write some things in one of two."""
+    asked = {keyword: keyword.split("|") for keyword in keywords}
+    single = list(dict.fromkeys(one for several in asked.values() for one in several))
 
     def one(file: str) -> dict[str, str]:
         try:
-            return dicom_values(root / file, keywords)
+            read = dicom_values(root / file, single)
         except BadImage:
             return {}
+        told = {keyword: next((read[one] for one in several if one in read), "") for keyword, several in asked.items()}
+        return {keyword: text for keyword, text in told.items() if text}
 
     with ThreadPoolExecutor(4) as pool:
         return dict(zip(files, pool.map(one, files), strict=True))

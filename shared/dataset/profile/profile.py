@@ -11,18 +11,20 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from shared.contracts.profile import Candidate, Column, FileGroup, Profile, TableFacts
+from shared.contracts.profile import CODES, TELLING, Candidate, Column, FileGroup, Profile, TableFacts
 from shared.dataset.files.held import SUFFIXES, in_brief
 from shared.dataset.files.listing import Changing, list_files
 from shared.dataset.profile.checks import findings
 from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.evidence import LIKELY, Evidence
 from shared.dataset.survey.family import Family
+from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.survey import BUDGET, Survey, survey
 from shared.dataset.survey.table_looks import TableLook
 from shared.dataset.tables.cells import TableError
 from shared.dataset.tables.separated import read_text
 from shared.imaging.formats import BY_SUFFIX
+from shared.imaging.nrrd_names import segments
 from shared.imaging.order import natural_key
 
 MOST_GROUPS = 40
@@ -32,6 +34,8 @@ MOST_CANDIDATES = 8
 MOST_BYTES = 60_000
 MOST_DOCUMENTS, DOCUMENT = 3, 1500
 """Texts for people, and characters of each."""
+NAMED = 40
+"""Masks whose names of segments are read."""
 _LICENCE = re.compile(r"licen[cs]e", re.IGNORECASE)
 READINGS = 3
 """How often files are looked at that change meanwhile."""
@@ -83,6 +87,7 @@ def profile_of(seen: Survey) -> Profile:
         not_read=_not_read(seen),
         warnings=tuple(_cut(text, 700) for text in warnings),
         skipped=tuple(map(_cut, [*seen.skipped, *skipped, *_left(seen)]))[:30],
+        headers=_headers(seen),
         measured=_measured(seen),
     )
     return _bounded(found)
@@ -138,6 +143,7 @@ def _group(one: Family) -> FileGroup:
         modality=modalities.most_common(1)[0][0] if modalities else None,
         values=tuple(values[:120]) if all(value < 1 << 16 for value in values) else (),
         arrays={_cut(name, 80): _cut(said, 120) for name, said in _arrays(one).items()},
+        names=_names(one) if one.role == "mask" else {},
         unreadable=sum(bool(look.fault) for look in one.looks),
         looked_at=len(one.looks),
         opened=one.opened,
@@ -165,6 +171,24 @@ def _documents(seen: Survey) -> dict[str, str]:
         plain = "".join(sign for sign in text if sign.isprintable() or sign == "\n")
         found[_cut(file)] = plain if len(plain) <= DOCUMENT else plain[:DOCUMENT].rstrip() + " ..."
     return found
+
+
+def _headers(seen: Survey) -> dict[str, dict[str, int]]:
+    looks = [look.header.dicom for look in seen.looker.known.values() if look.header and look.header.dicom]
+    found: dict[str, dict[str, int]] = {}
+    for keyword in TELLING:
+        values = Counter(_cut(told[keyword], 60) for told in looks if told.get(keyword))
+        if len(values) > 1 or 0 < values.total() < len(looks):
+            found[keyword] = dict(values.most_common(CODES))
+    return found
+
+
+def _names(one: Family) -> dict[str, int]:
+    """Of segments, in some of its files."""
+    if not one.suffix.endswith(".nrrd"):
+        return {}
+    some = (segments(one.listing.root / file) for file in evenly(one.files, NAMED))
+    return dict(Counter(_cut(name, 60) for names in some for name in names.values()).most_common(CODES))
 
 
 def _arrays(one: Family) -> dict[str, str]:

@@ -128,7 +128,9 @@ def _candidate(one: Candidate) -> str:
         if max(one.values.values(), default=0) > 1
         else ""
     )
-    return f"{one.where} ({_count(one.distinct, 'value')}{share}){values}"
+    # Headers are read of some files.
+    seen = " in those looked at" if one.source.header else ""
+    return f"{one.where} ({_count(one.distinct, 'value')}{seen}{share}){values}"
 
 
 def _tasks(profile: Profile) -> Iterator[str]:

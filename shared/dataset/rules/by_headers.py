@@ -9,7 +9,7 @@ from pathlib import Path
 from shared.contracts.rules import Rules
 from shared.dataset.files.inside import Taken
 from shared.dataset.files.series import common, headers, unreadable
-from shared.dataset.rules.found import Account
+from shared.dataset.rules.found import Account, RulesError
 from shared.dataset.rules.reasons import UNREAD, Expected
 from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.words import words
@@ -28,8 +28,21 @@ _SURVEY = "survey"
 """Begins the name of a scout; a skeletal survey is none."""
 _REPORT = re.compile(r"\b(?:dose|patient) (?:report|protocol|record|info)|screen ?(?:shot|save|capture)", re.I)
 _CAPTURE_CLASS = "1.2.840.10008.5.1.4.1.1.7"
+_SEVERAL = "ImageLaterality|Laterality"
 HEADER = "header."
 """Before a DICOM keyword, where `case` or `names` of a table mean one."""
+
+
+def checked(keyword: str) -> str:
+    """A keyword, or several with `|` between them. Raises RulesError for what DICOM does not know."""
+    from pydicom.datadict import tag_for_keyword
+
+    for one in keyword.split("|"):
+        if tag_for_keyword(one) is None:
+            raise RulesError(
+                f"DICOM has no header {one!r}; write its keyword, such as PatientID, or several as `{_SEVERAL}`"
+            )
+    return keyword
 
 
 def with_headers(rules: Rules, root: Path, taken: list[Taken], account: Account) -> list[Taken]:
@@ -37,14 +50,17 @@ def with_headers(rules: Rules, root: Path, taken: list[Taken], account: Account)
     names = [one for one in rules.case if one.startswith(HEADER)] if isinstance(rules.case, tuple) else []
     if not names:
         return taken
-    read = headers(root, [one.file for one in taken], [name.removeprefix(HEADER) for name in names])
+    read = headers(root, [one.file for one in taken], [checked(name.removeprefix(HEADER)) for name in names])
     kept = []
     for one in taken:
         fields = {name: read[one.file].get(name.removeprefix(HEADER), "") for name in names}
         if all(fields.values()):
             kept.append(replace(one, fields={**one.fields, **fields}))
         else:
-            lacking = f"file whose headers lack {' or '.join(names)}: name fields of its path in `case`"
+            lacking = (
+                f"file whose headers lack {' or '.join(names)}: name another header of the same meaning beside it "
+                f"(`{HEADER}{_SEVERAL}`), or fields of its path in `case`"
+            )
             account.leave(UNREAD if unreadable(root, one.file) else lacking, one.file)
     return kept
 

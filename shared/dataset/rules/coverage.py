@@ -33,7 +33,7 @@ def cover(
 ) -> Coverage:
     images = set(listing.images)
     used = files_of(cases) & images
-    values = drawn.values if drawn else _values(cases)
+    values = drawn.values if drawn else _values(cases, rules)
     counts = _counts(cases, drawn, values)
     one = not any(isinstance(case.label, tuple) for case in cases)
     order = rules.label.order if rules.label and one else ()
@@ -60,6 +60,7 @@ def cover(
         left_out={_short(reason): len(names) for reason, names in most},
         lossless=lossless({reason: len(names) for reason, names in left_out.items()}),
         left_out_examples={_short(reason): tuple(map(_short, _spread(names))) for reason, names in most},
+        unnamed={table: tuple(map(_short, names)) for table, names in account.unnamed.items()},
         conflicts=tuple(map(_short, _bounded(conflicts))),
         problems=tuple(map(_short, [*account.problems, *_problems(rules, cases, people, values, label_names)])),
         examples=_examples(cases),
@@ -80,11 +81,12 @@ def _classes(cases: Sequence[CaseSpec]) -> Counter[str]:
     return found
 
 
-def _values(cases: Sequence[CaseSpec]) -> dict[str, int]:
-    """Of cases that a script listed, which name no structures."""
+def _values(cases: Sequence[CaseSpec], rules: Rules) -> dict[str, int]:
+    """Of cases that a script listed, which name no structures; rules may."""
+    called = {value: name for mask in rules.masks for name, value in mask.values.items()}
     values = {value for case in cases for mask in case.masks for value in mask.values.values()}
     values |= {shape.value for case in cases for mask in case.masks for shape in mask.shapes}
-    return {f"structure {value}": value for value in sorted(values - {0})}
+    return {called.get(value, f"structure {value}"): value for value in sorted(values - {0})}
 
 
 def _counts(cases: Sequence[CaseSpec], drawn: Masks | None, values: Mapping[str, int]) -> dict[str, int]:

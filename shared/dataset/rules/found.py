@@ -4,6 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from shared.contracts.cases import Part
+from shared.dataset.rules.reasons import Expected
 from shared.dataset.tables.keys import Named
 
 
@@ -42,12 +43,28 @@ class Account:
 
     left_out: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Reason, with its remedy -> files, rows or keys of cases."""
+    unnamed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Table and what its key names -> some of these that no row has, where rows name no image."""
     conflicts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     excluded: list[Named] = field(default_factory=list)
     """Image files that rules exclude by their paths, as a case of one would be called."""
     dropped: dict[str, str] = field(default_factory=dict)
     """Keys of cases that rules leave out themselves, or that cannot be read -> why; nothing else is said of them."""
+    _lacking: dict[str, str] = field(default_factory=dict)
+
+    def lack(self, reason: str, key: str) -> None:
+        """Account for a case that lacks something: once, as a case that nobody asked for where it is one, else by what
+        it was first found to lack."""
+        before = self._lacking.get(key)
+        if before is not None and (isinstance(before, Expected) or not isinstance(reason, Expected)):
+            return
+        if before is not None and key in self.left_out[before]:
+            self.left_out[before].remove(key)
+            if not self.left_out[before]:
+                del self.left_out[before]
+        self._lacking[key] = reason
+        self.leave(reason, key)
 
     def drop(self, reason: str, key: str) -> None:
         """Leave a case out for this reason alone."""

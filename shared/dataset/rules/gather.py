@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from shared.contracts.cases import Part
@@ -70,8 +70,16 @@ def unused(rules: Rules, listing: Listing, account: Account) -> list[str]:
     return kept
 
 
-def gather(rules: Rules, root: Path, files: Sequence[str], marks: Collection[str], account: Account) -> list[Found]:
-    """Cases of `files`, sorted by key; `marks` are files of masks and no images of a case. Raises RulesError."""
+def gather(
+    rules: Rules,
+    root: Path,
+    files: Sequence[str],
+    marks: Collection[str],
+    account: Account,
+    told: Callable[[list[list[Taken]]], list[list[Taken]]] = lambda taken: taken,
+) -> list[Found]:
+    """Cases of `files`, sorted by key; `marks` are files of masks and no images of a case; `told` gives the files of
+    each channel the fields that tables and headers tell. Raises RulesError."""
     channels = [compiled(entry.files, f"images {entry.channel}".strip()) for entry in rules.images]
     taken: list[list[Taken]] = [[] for _ in channels]
     twice: list[str] = []
@@ -98,7 +106,7 @@ def gather(rules: Rules, root: Path, files: Sequence[str], marks: Collection[str
     for file in left:
         untaken = DRAWING if file in drawn else NO_RULE
         account.leave(refusal(file) or (untaken if _kind(file) in kinds else OTHER_KIND), file)
-    taken = [with_headers(rules, root, without_raw(root, some, account), account) for some in taken]
+    taken = told([with_headers(rules, root, without_raw(root, some, account), account) for some in taken])
     _check(rules, channels, taken, files, marks)
     if twice:
         shown = " and ".join(entry.channel or f"entry {place}" for place, entry in enumerate(rules.images, 1))
@@ -158,7 +166,7 @@ def _check(
     if isinstance(rules.case, tuple):
         for entry, one in zip(rules.images, channels, strict=True):
             for pattern in one:
-                there = (*pattern.fields, *_inner(entry))
+                there = (*pattern.fields, *_inner(entry), *rules.fields)
                 for name in rules.case:
                     if name not in there and not name.startswith(HEADER):
                         raise RulesError(

@@ -10,6 +10,7 @@ from shared.contracts.wrapping import Groups
 from shared.dataset.files.listing import Listing
 from shared.dataset.rules.coverage import files_of
 from shared.dataset.rules.found import Account, RulesError
+from shared.dataset.rules.reading import faults
 from shared.dataset.rules.targets import Patients
 from shared.imaging.order import natural_key
 
@@ -32,9 +33,7 @@ def read(name: str, workspace: Path | None, listing: Listing, account: Account) 
                 # Of whom a case is, headers tell, not a script.
                 case = CaseSpec.model_validate_json(line).model_copy(update={"groups": Groups()})
             except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                raise RulesError(f"{name}, line {number} is no CaseSpec: {where}: {first['msg']}") from None
+                raise RulesError(f"{name}, line {number} is no case: {faults(CaseSpec, error)}") from None
             if case.key in cases:
                 raise RulesError(f"{name}, line {number}: the key {case.key!r} stands twice; keys are unique")
             missing = sorted(files_of([case]) - there)

@@ -9,7 +9,7 @@ from shared.contracts.rules import MaskRule
 from shared.dataset.files.series import headers
 from shared.dataset.rules.found import RulesError
 from shared.dataset.rules.gather import compiled, fields_of, joined
-from shared.dataset.rules.marks import NO_IMAGE, Data, Draft, Drafts, by_fields, without
+from shared.dataset.rules.marks import Data, Draft, Drafts, by_fields, without
 from shared.dataset.shapes.annotations import Annotated, Mark, read_coco, read_labelme, read_runs, read_voc, read_yolo
 from shared.dataset.shapes.cvat import read_cvat
 from shared.dataset.shapes.label_studio import read_label_studio
@@ -170,9 +170,9 @@ def object_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
             frames[uid].append(index)
     held: dict[int, list[Draft]] = {}
     taken = compiled(rule.files, f"masks ({rule.kind})")
-    objects = [file for file in data.listing.images if any(one.match(file) is not None for one in taken)]
+    objects = [file for file in data.images if any(one.match(file) is not None for one in taken)]
     if not objects:
-        raise RulesError(f"masks ({rule.kind}): no file fits {', '.join(rule.files)}{nearest('', data.listing.images)}")
+        raise RulesError(f"masks ({rule.kind}): no file fits {', '.join(rule.files)}{nearest('', data.images)}")
     for file in objects:
         uids, names = _described(data.root / file, rule.kind)
         members = [index for uid in uids for index in cases.get(uid, ())]
@@ -182,7 +182,7 @@ def object_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
         if names is None:
             data.account.leave("DICOM object that cannot be read: export it again", file)
         elif not members:
-            data.account.leave(NO_IMAGE, file)
+            data.lone.append(file)
         for index in dict.fromkeys(members if names is not None else ()):
             named = {"nonzero": rule.structure} if rule.structure else {name: name for name in names or ()}
             held.setdefault(index, []).append(Draft(rule, (file,), named))

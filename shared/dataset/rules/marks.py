@@ -17,7 +17,9 @@ from shared.dataset.rules.reasons import Expected
 from shared.dataset.rules.sources import Sources
 from shared.dataset.shapes.annotations import Mark
 from shared.dataset.tables.cells import comparable, nearest, present
+from shared.dataset.tables.forms import same
 from shared.dataset.tables.keys import Named, match
+from shared.imaging.nrrd_names import segments
 from shared.imaging.order import natural_key
 
 NO_MASK = Expected(
@@ -62,9 +64,13 @@ class Data:
 
     root: Path
     listing: Listing
+    images: Sequence[str]
+    """Image files that rules do not exclude, those of masks included."""
     found: Sequence[Found]
     sources: Sources
     account: Account
+    lone: list[str] = field(default_factory=list)
+    """Masks that one of the rules found no case for."""
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -72,12 +78,12 @@ class Data:
         return {case.key: place for place, case in enumerate(self.found)}
 
 
-def mask_files(rules: Rules, listing: Listing) -> set[str]:
+def mask_files(rules: Rules, images: Sequence[str]) -> set[str]:
     """Image files that rules for masks take, and files of arrays that hold values. Raises RulesError."""
     taken = [pattern for rule in rules.masks if rule.kind in OF_FILES for pattern in compiled(rule.files, "masks")]
     sources = [one.file for one in rules.sources() if one.file is not None]
     taken += compiled(sources, "files of arrays")
-    return {file for file in listing.images if patterns.first_match(taken, file) is not None} if taken else set()
+    return {file for file in images if patterns.first_match(taken, file) is not None} if taken else set()
 
 
 def file_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
@@ -85,7 +91,7 @@ def file_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
     if not rule.files:
         if rule.kind != "array" or rule.array is None:
             raise RulesError(f"a mask of kind {rule.kind} needs `files`" + (" or `array`" * (rule.kind == "array")))
-        return [[_drafted(rule, case, case.images[0][0].files, {})] for case in data.found]
+        return [[_drafted(rule, case, case.images[0][0].files, {}, data.root)] for case in data.found]
     made: list[Drafts] = []
     found = by_table(rule, data) if rule.table or rule.column else by_fields(rule, data)
     for case, keyed in zip(data.found, found, strict=True):
@@ -94,10 +100,10 @@ def file_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
             for hit in hits:
                 slices.setdefault(_structure(rule, hit) or "", [[] for _ in keyed])[place].append(hit)
         if not all(all(some) for some in slices.values()):
-            data.account.leave(SOME_SLICES, case.key)
+            data.account.lack(SOME_SLICES, case.key)
             made.append(None)
         elif slices:
-            made.append([draft for some in slices.values() for draft in _of_structure(rule, case, some)])
+            made.append([draft for some in slices.values() for draft in _of_structure(rule, case, some, data.root)])
         else:
             made.append(without(rule, case.key, data))
     return made
@@ -109,28 +115,45 @@ def without(rule: MaskRule, key: str, data: Data) -> Drafts:
     no = set(map(comparable, rule.unmarked))
     said = {"0" if comparable(text) in no else "1" for text in told} if no else set(map(present, told))
     if said == {"1"}:
-        data.account.leave(LACKS_MASK, key)
+        data.account.lack(LACKS_MASK, key)
         return None
     if rule.missing == "empty" or said == {"0"}:
         return []
-    data.account.leave(NO_MASK, key)
+    data.account.lack(NO_MASK, key)
     return None
 
 
-def _of_structure(rule: MaskRule, case: Found, slices: Sequence[Sequence[Hit]]) -> list[Draft]:
+def _of_structure(rule: MaskRule, case: Found, slices: Sequence[Sequence[Hit]], root: Path) -> list[Draft]:
     """Masks of one structure, or of one label image. `slices`: a list for each slice, or one for the whole case."""
     hits = [hit for some in slices for hit in some]
     whole = len(case.by_file) == 1 or len(hits) == 1
     groups = [[hit] for hit in hits] if whole else [hits]
-    return [_drafted(rule, case, [hit.file for hit in some], some[0].fields) for some in groups]
+    return [_drafted(rule, case, [hit.file for hit in some], some[0].fields, root) for some in groups]
 
 
-def _drafted(rule: MaskRule, case: Found, files: Sequence[str], fields: Mapping[str, str]) -> Draft:
+def _drafted(rule: MaskRule, case: Found, files: Sequence[str], fields: Mapping[str, str], root: Path) -> Draft:
     array = filled(rule.array, case.fields) if rule.array else rule.array
     if rule.array and array is None:
         raise RulesError(f"masks: array {rule.array!r} names a field that `images` do not have")
     index = case.images[0][0].index if rule.kind == "array" else None
-    return Draft(rule, tuple(files), _names(rule, fields), array=array, index=index)
+    names = _names(rule, fields)
+    if rule.kind == "file" and "nonzero" not in names:
+        names = _by_its_names(rule, segments(root / files[0])) or names
+    return Draft(rule, tuple(files), names, array=array, index=index)
+
+
+def _by_its_names(rule: MaskRule, own: Mapping[int, str]) -> dict[str, str]:
+    """Value as text -> structure, by the names in the file itself, where rules give no numbers or know one of these:
+    numbers of readers differ, names do not lie. Empty where they are of no use."""
+    known = aliases(rule) | {same(name): name for name in rule.values}
+    if not own or (rule.values and not any(same(name) in known for name in own.values())):
+        return {}
+    return {str(value): name for value, name in own.items()}
+
+
+def aliases(rule: MaskRule) -> dict[str, str]:
+    """What files call a structure, as `same` has it -> the structure, by `named`."""
+    return {same(text): name for name, texts in rule.named.items() for text in (name, *texts)}
 
 
 def by_fields(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
@@ -143,7 +166,7 @@ def by_fields(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
     any_file = False
     for pattern in compiled(rule.files, where):
         own: list[list[list[Hit]]] = [[[]] for _ in data.found]
-        fitting = [(file, pattern.match(file)) for file in _candidates(rule, data.listing)]
+        fitting = [(file, pattern.match(file)) for file in _candidates(rule, data)]
         left = [Hit(file, fields) for file, fields in fitting if fields is not None]
         any_file |= bool(left)
         places: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -166,7 +189,7 @@ def by_fields(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
             for one, other in zip(hits, own, strict=True)
         ]
         if left:
-            data.account.leave(NO_IMAGE, *[hit.file for hit in left])
+            data.lone.extend(hit.file for hit in left)
     if not any_file:
         raise _none_fits(rule, data)
     return hits
@@ -204,7 +227,7 @@ def by_table(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
     hits = [
         Hit(file, fields)
         for pattern in compiled(rule.files, "masks")
-        for file in _candidates(rule, data.listing)
+        for file in _candidates(rule, data)
         if (fields := pattern.match(file)) is not None
     ]
     if not hits:
@@ -219,8 +242,7 @@ def by_table(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:
         held = [hit for hit in mine if all(_agree(hit, case, name) for name in hit.fields if name in there)]
         made.append([list({hit.file: hit for hit in held}.values())])
     used = {hit.file for keyed in made for hit in keyed[0]}
-    if lone := [file for file in dict.fromkeys(hit.file for hit in hits) if file not in used]:
-        data.account.leave(NO_IMAGE, *lone)
+    data.lone.extend(file for file in dict.fromkeys(hit.file for hit in hits) if file not in used)
     return made
 
 
@@ -229,8 +251,8 @@ def _agree(hit: Hit, case: Found, name: str) -> bool:
     return name not in case.fields or joined(case.fields[name]) == joined(hit.fields[name])
 
 
-def _candidates(rule: MaskRule, listing: Listing) -> Sequence[str]:
-    return listing.images if rule.kind in OF_FILES else listing.files
+def _candidates(rule: MaskRule, data: Data) -> Sequence[str]:
+    return data.images if rule.kind in OF_FILES else data.listing.files
 
 
 def _keys(case: Found, shared: Sequence[str]) -> list[tuple[str, ...]]:

@@ -1,16 +1,44 @@
 """Rules as they are written, in YAML, which JSON is, too."""
 
 import re
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from shared.contracts.rules import Rules
 from shared.dataset.rules.found import RulesError
 
 _TEXT, _BOOL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:bool"
+
+
+def faults(model: type[BaseModel], error: ValidationError) -> str:
+    """What pydantic found, and where something stands that is not known, what is."""
+    said = []
+    for item in error.errors()[:8]:
+        text = f"{'.'.join(map(str, item['loc'])) or 'rules'}: {item['msg']}"
+        if item["type"] == "extra_forbidden" and (known := _fields(model, item["loc"][:-1])):
+            text += f" (there are {', '.join(known)})"
+        said.append(text)
+    return "; ".join(said)
+
+
+def _fields(kind: Any, path: Sequence[str | int]) -> list[str]:
+    """Names of the fields that stand at a place of a model; none where it is no model."""
+    models = _models(kind)
+    for step in path:
+        if isinstance(step, str):
+            kinds = [one.model_fields[step].annotation for one in models if step in one.model_fields]
+            models = [found for kind in kinds for found in _models(kind)] or models
+    return sorted({name for one in models for name in one.model_fields})
+
+
+def _models(kind: Any) -> list[type[BaseModel]]:
+    """The models that an annotation names, within lists and alternatives, too."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return [kind]
+    return [found for one in get_args(kind) for found in _models(one)]
 
 
 class _Loader(yaml.SafeLoader):
@@ -39,5 +67,4 @@ def read_rules(text: str | bytes, name: str = "this") -> Rules:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise RulesError(f"{name} is no YAML: {' '.join(str(error).split())[:300]}") from None
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, item['loc'])) or 'rules'}: {item['msg']}" for item in error.errors()[:8]]
-        raise RulesError(f"{name} is no set of rules: " + "; ".join(lines)) from None
+        raise RulesError(f"{name} is no set of rules: {faults(Rules, error)}") from None

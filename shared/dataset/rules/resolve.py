@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shared.contracts.cases import CaseSpec, Coverage, MaskSpec
-from shared.contracts.rules import Rules, Split
+from shared.contracts.rules import Excluded, Rules, Split
 from shared.contracts.wrapping import Groups
 from shared.dataset.files.listing import Listing, list_files
 from shared.dataset.intake.groups import groups_of
@@ -31,6 +31,7 @@ from shared.dataset.rules.reading import read_rules
 from shared.dataset.rules.sources import Sources
 from shared.dataset.rules.structures import Masks, masks
 from shared.dataset.rules.targets import Label, Patients, labels, numbers, patients, sides, texts
+from shared.dataset.rules.told import with_fields
 from shared.dataset.tables.cells import comparable, readable
 
 __all__ = ["Resolution", "RulesError", "resolve"]
@@ -62,12 +63,13 @@ def resolve(rules: Rules, root: Path, listing: Listing | None = None, workspace:
         _drop(rules, [case.key for case in cases], account)
         cases = [case for case in cases if case.key not in account.dropped]
         return _resolved(rules, listing, cases, listed.grouping(cases), account, None)
-    marks = mask_files(rules, listing)
-    found = gather(rules, Path(root), unused(rules, listing, account), marks, account)
+    images = unused(rules, listing, account)
+    told = with_fields(rules, Path(root), listing, account)
+    found = gather(rules, Path(root), images, mask_files(rules, images), account, told)
     sources = Sources(rules, Path(root), listing, found, account)
     _drop(rules, [case.key for case in found], account, sources)
     people = patients(rules, found, sources, account)
-    drawn = masks(rules, Data(Path(root), listing, found, sources, account)) if rules.masks else None
+    drawn = masks(rules, Data(Path(root), listing, images, found, sources, account)) if rules.masks else None
     cases = _specs(rules, found, sources, people, drawn, account)
     return _resolved(rules, listing, cases, people, account, drawn)
 
@@ -113,7 +115,8 @@ def _specs(
 
 def _groups(rules: Rules, sources: Sources, index: int) -> Groups:
     """From the tables that the rules use, without the columns of the class."""
-    classes = {*(rules.label.columns if rules.label else ()), *(one.column for one in rules.label_sources())}
+    columns = (name for one in (rules.label.tables if rules.label else ()) for name in one.columns)
+    classes = {*columns, *(one.column for one in rules.label_sources())}
     told = {column: value for (_, column), value in sources.opened(index).items() if column not in classes}
     return groups_of(told)
 
@@ -123,12 +126,18 @@ def _drop(rules: Rules, keys: Sequence[str], account: Account, sources: Sources 
     dropped = {key: f"handed back: {rules.leave_out[key]}" for key in keys if key in rules.leave_out}
     for one in rules.exclude:
         values = sources.of(one.source) if sources and one.source else []
-        refused = set(map(comparable, one.values))
         for key, some in zip(keys, values, strict=False):
-            if any(map(readable, some)) if not refused else refused & set(map(comparable, some)):
+            if _excluded(one, some):
                 dropped.setdefault(key, f"excluded by the rules: {one.reason}")
     for key, reason in dropped.items():
         account.drop(reason, key)
+
+
+def _excluded(one: Excluded, values: Sequence[str]) -> bool:
+    said, named = set(map(comparable, values)), set(map(comparable, one.values or one.unless))
+    if one.unless:
+        return not said & named
+    return bool(said & named) if named else any(map(readable, values))
 
 
 def _resolved(

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from shared.contracts.rules import Rules, Source, Table
@@ -10,19 +10,18 @@ from shared.dataset.files.listing import Listing
 from shared.dataset.files.patterns import Compiled
 from shared.dataset.files.series import headers, unreadable
 from shared.dataset.rules.arrays import Values, array_values
-from shared.dataset.rules.by_headers import HEADER
+from shared.dataset.rules.by_headers import HEADER, checked
 from shared.dataset.rules.by_names import columns_of, rows_told
+from shared.dataset.rules.counting import COLUMN, Row, chosen, column_of, counting, keys_of
 from shared.dataset.rules.found import Account, Found, RulesError
 from shared.dataset.rules.gather import compiled, fields_of, same_fields, zeros_apart
 from shared.dataset.rules.reasons import UNREAD, Expected
-from shared.dataset.tables.blocks import standing
 from shared.dataset.tables.cells import Table as Rows
 from shared.dataset.tables.cells import TableError, cell, comparable, nearest, readable
+from shared.dataset.tables.forms import same
 from shared.dataset.tables.keys import FILE_NAMES, Matching, match, match_values
 from shared.dataset.tables.tables import read_record, read_table, sheets
 
-Row = dict[str, str]
-_COLUMN = re.compile(r"\{([^{}]+)\}")
 _LONGEST = 20_000
 """Characters that `part` looks at."""
 
@@ -61,14 +60,7 @@ class Sources:
 
     def column(self, table: str, name: str) -> str:
         """A column as the table calls it. Raises RulesError with those that there are."""
-        return self._column(table, self._table(table).table, name)
-
-    @staticmethod
-    def _column(table: str, rows: Rows, name: str) -> str:
-        try:
-            return rows.column(name)
-        except TableError as error:
-            raise RulesError(f"table {table!r}: {error}") from None
+        return column_of(table, self._table(table).table, name)
 
     def in_words(self, source: Source) -> str:
         """Where values come from, for a person."""
@@ -99,16 +91,30 @@ class Sources:
             raise RulesError("a source names neither field, column, header, array nor value")
         rows = self.rows(source.table)
         columns = self.columns(source.table, source.column)
+        if source.agree:
+            return self._agreed(rows, [columns, *(self.columns(source.table, one) for one in source.agree)])
         return [
             tuple(dict.fromkeys(row[column] for row in some if column and row.get(column)))
             for some, column in zip(rows, columns, strict=True)
         ]
 
+    def _agreed(self, rows: Sequence[list[Row]], columns: Sequence[Sequence[str | None]]) -> Values:
+        """Of each case what all columns say, in the words of the first; nothing where they differ or one is empty."""
+        called = {
+            comparable(text): name for text, name in (self.rules.label.classes if self.rules.label else {}).items()
+        }
+        values: Values = []
+        for some, own in zip(rows, zip(*columns, strict=True), strict=True):
+            said = [row.get(column or "", "") for row in some for column in own]
+            meant = {called.get(comparable(text), comparable(text)) for text in said}
+            values.append((said[0],) if len(meant) == 1 and all(map(readable, said)) else ())
+        return values
+
     def _fields(self, text: str) -> Values:
         """Of each case the field, or several as they are woven in `text`."""
         there = fields_of(self.found)
         woven = text if "{" in text else f"{{{text}}}"
-        names = _COLUMN.findall(woven)
+        names = COLUMN.findall(woven)
         for name in names if self.found else ():
             if name not in there:
                 raise RulesError(f"no case has one value of the field {name!r}{nearest(name, there)}")
@@ -117,16 +123,12 @@ class Sources:
 
     def columns(self, name: str, column: str) -> Sequence[str | None]:
         """The column of each case, in whose name fields may stand. Raises RulesError."""
-        if not _COLUMN.search(column):
+        if not COLUMN.search(column):
             return [self.column(name, column)] * len(self.found)
         return columns_of(column, self.found, self._table(name).table, self.rules.tables[name].called)
 
     def _headers(self, keyword: str) -> Values:
-        from pydicom.datadict import tag_for_keyword
-
-        if tag_for_keyword(keyword) is None:
-            raise RulesError(f"DICOM has no header {keyword!r}; write its keyword, such as PatientID")
-        read = headers(self.root, [case.files[0] for case in self.found], (keyword,))
+        read = headers(self.root, [case.files[0] for case in self.found], (checked(keyword),))
         texts = [cell(read[case.files[0]].get(keyword, "")) for case in self.found]
         for case, text in zip(self.found, texts, strict=True):
             if not text and unreadable(self.root, case.files[0]):
@@ -166,9 +168,9 @@ class Sources:
             if not pattern.fields:
                 raise RulesError(f"table {name!r} needs `key`, the column that names the case, or a field in `file`")
             return self._by_fields(name, pattern, files)
-        rows = self._counting(name, table, self._all_rows(name, table, pattern, files))
+        rows = counting(name, table, self._all_rows(name, table, pattern, files))
         found = _Joined(rows, [[] for _ in self.found])
-        keys = self._keys(name, table.key, rows)
+        keys = keys_of(name, table.key, rows)
         shared = [field for field in pattern.fields if field in fields_of(self.found)]
         groups: dict[tuple[str, ...], list[tuple[str, Row]]] = defaultdict(list)
         for key, row in zip(keys, rows.rows, strict=True):
@@ -180,74 +182,91 @@ class Sources:
         for values, some in groups.items():
             self._join(name, table, some, members.get(values, []), found)
         for column, field in table.rows.items():
-            found.rows = rows_told(found.rows, self.found, self._column(name, rows, column), field, table.called, rows)
-        found.rows = [standing(some) for some in found.rows]
+            found.rows = rows_told(found.rows, self.found, column_of(name, rows, column), field, table.called, rows)
+        found.rows = chosen(name, table, rows, found.rows)
         return found
-
-    def _counting(self, name: str, table: Table, rows: Rows) -> Rows:
-        """Without the rows that `only` leaves out."""
-        for column, values in table.only.items():
-            wanted, called = set(map(comparable, values)), self._column(name, rows, column)
-            kept = [row for row in rows.rows if comparable(row[called]) in wanted]
-            if not kept:
-                raise RulesError(f"table {name!r}: no row has {', '.join(values)} in {called!r}")
-            rows = Rows(rows.columns, kept)
-        return rows
-
-    def _keys(self, name: str, key: str, rows: Rows) -> list[str]:
-        """The key of each row: the text of a column, or of several in a template."""
-        try:
-            if "{" not in key:
-                column = rows.column(key)
-                return [row[column] for row in rows.rows]
-            columns = {text: rows.column(text) for text in _COLUMN.findall(key)}
-        except TableError as error:
-            raise RulesError(f"table {name!r}, key: {error}") from None
-        if not columns:
-            raise RulesError(f"table {name!r}: the key {key!r} names no column; write {{column}}")
-        return [_filled(key, columns, row) for row in rows.rows]
 
     def _join(
         self, name: str, table: Table, rows: Sequence[tuple[str, Row]], members: Sequence[int], found: "_Joined"
     ) -> None:
-        other, _, column = table.names.partition(".")
         keys = [text for text, _ in rows]
-        gone: Collection[str] = ()
-        if other in self.rules.tables or table.names.startswith(HEADER):
-            source = Source(table=other, column=column) if other in self.rules.tables else Source(header=column)
-            values = self.of(source)
-            matching = match_values(keys, [values[index] for index in members], table.names)
-        else:
-            try:
-                matching = match(keys, [self.found[index].named for index in members], table.names)
-                gone = self._of_excluded(matching)
-            except ValueError as error:
-                raise RulesError(f"table {name!r}: {error}") from None
+        matching = self._matching(name, table.names, keys, members)
         for text, row in rows:
             for place in matching.cases.get(text, ()):
                 found.rows[members[place]].append(row)
+        if table.rows and (matching.ambiguous or matching.unknown):
+            self._join_apart(name, table, rows, members, matching, found)
         file, key = table.file, table.key
         unnamed = sum(not text for text in keys)
         if unnamed:
             self.account.leave(f"row of {file} without a key in {key!r}: fill it in", *[f"{file}: ''"] * unnamed)
-        if gone:
+        if gone := self._of_excluded(matching):
             self.account.leave(Expected(f"row of {file} for an image that the rules exclude", "no_image"), *gone)
         if left := [text for text in matching.unknown if text not in gone]:
-            reason = f"row of {file} whose {key!r} names no image: add the image, or nothing to do"
-            self.account.leave(reason, *left)
+            self.account.leave(f"row of {file} whose {key!r} names no image: add the image, or nothing to do", *left)
+            if matching.unnamed:
+                self.account.unnamed[f"{name} (by {matching.names})"] = matching.unnamed
         for text, fits in list(matching.ambiguous.items())[:5]:
             self.account.conflicts.append(f"{key} {text!r} of {file} fits several: {', '.join(fits)}; it is not used")
         if matching.ambiguous:
-            reason = f"row of {file} whose {key!r} fits several images: set `names`, or write paths into the table"
+            reason = f"row of {file} whose {key!r} fits several images: set `names` or `rows`, or weave the key"
             self.account.leave(reason, *matching.ambiguous)
+
+    def _matching(self, name: str, names: str, keys: Sequence[str], members: Sequence[int]) -> Matching:
+        """Which of the cases `members` each key names, by their places in it."""
+        other, _, column = names.partition(".")
+        if other in self.rules.tables or names.startswith(HEADER):
+            source = Source(table=other, column=column) if other in self.rules.tables else Source(header=column)
+            values = self.of(source)
+            return match_values(keys, [values[index] for index in members], names)
+        try:
+            return match(keys, [self.found[index].named for index in members], names)
+        except ValueError as error:
+            raise RulesError(f"table {name!r}: {error}") from None
+
+    def _join_apart(
+        self,
+        name: str,
+        table: Table,
+        rows: Sequence[tuple[str, Row]],
+        members: Sequence[int],
+        matching: Matching,
+        found: "_Joined",
+    ) -> None:
+        """Join rows whose key names nothing or fits several cases, by those cases alone of which `rows` of the table
+        say the same: a number that two machines count with. Takes their keys out of what is ambiguous or unknown."""
+        columns = {column_of(name, Rows(tuple(rows[0][1]), []), column): field for column, field in table.rows.items()}
+        open_ = {*matching.ambiguous, *matching.unknown}
+        of_rows: dict[tuple[str, ...], list[tuple[str, Row]]] = defaultdict(list)
+        for text, row in rows:
+            of_rows[tuple(same(table.called.get(row[one], row[one])) for one in columns)].append((text, row))
+        of_cases: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for index in members:
+            fields = self.found[index].fields
+            of_cases[tuple(same(fields.get(field, "")) for field in columns.values())].append(index)
+        settled: set[str] = set()
+        for said, some in of_rows.items():
+            among = of_cases.get(said, [])
+            if not among or open_.isdisjoint(text for text, _ in some):
+                continue
+            again = self._matching(name, matching.names, [text for text, _ in some], among)
+            for text, row in some:
+                if text in open_:
+                    found_here = again.cases.get(text, ())
+                    settled |= {text} if found_here else set()
+                    for place in found_here:
+                        found.rows[among[place]].append(row)
+        if settled:
+            matching.ambiguous = {text: fits for text, fits in matching.ambiguous.items() if text not in settled}
+            matching.unknown = [text for text in matching.unknown if text not in settled]
+            matching.unnamed = ()
 
     def _of_excluded(self, matching: Matching) -> Collection[str]:
         """Of the keys that name no case those that name an image which the rules exclude."""
-        if matching.names in FILE_NAMES:
-            called = self.account.excluded
-        else:
-            needed = {*(_COLUMN.findall(matching.names) or (matching.names,))}
-            called = [one for one in self.account.excluded if needed <= one.fields.keys()]
+        called = self.account.excluded
+        if matching.names not in FILE_NAMES:
+            needed = {*(COLUMN.findall(matching.names) or (matching.names,))}
+            called = [one for one in called if needed <= one.fields.keys()]
         return match(matching.unknown, called, matching.names).cases.keys() if called and matching.unknown else ()
 
     def _files(self, name: str, pattern: Compiled) -> list[str]:
@@ -327,12 +346,6 @@ class Sources:
         if lone:
             self.account.leave(f"file of {pattern.pattern} without an image: add the image, or nothing to do", *lone)
         return found
-
-
-def _filled(key: str, columns: Mapping[str, str], row: Row) -> str:
-    """A template's lines, without those of which a column is empty."""
-    lines = [line for line in key.split("\n") if all(row[columns[name]] for name in _COLUMN.findall(line))]
-    return "\n".join(_COLUMN.sub(lambda found: row[columns[found[1]]], line) for line in lines)
 
 
 class _Joined:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from shared.contracts.rules import MaskRule, Rules
 from shared.dataset.rules.found import RulesError
 from shared.dataset.rules.marked import annotation_drafts, listed_drafts, object_drafts, rle_drafts
 from shared.dataset.rules.marked_tables import region_drafts
-from shared.dataset.rules.marks import Data, Draft, Drafts, each, file_drafts, values_of
+from shared.dataset.rules.marks import NO_IMAGE, Data, Draft, Drafts, aliases, each, file_drafts, values_of
 from shared.dataset.tables.cells import nearest
 from shared.dataset.tables.forms import same
 from shared.imaging.errors import BadImage
@@ -45,6 +45,8 @@ class Masks:
 def masks(rules: Rules, data: Data) -> Masks:
     """Masks of each case. Raises RulesError."""
     made = [_MAKERS.get(rule.kind, file_drafts)(rule, data) for rule in rules.masks]
+    used = {file for drafts in made for draft in each(drafts) for file in draft.files}
+    data.account.leave(NO_IMAGE, *[file for file in dict.fromkeys(data.lone) if file not in used])
     drafts: list[list[Draft] | None] = []
     for several in zip(*made, strict=True):
         lacking = any(one is None for one in several)
@@ -52,11 +54,22 @@ def masks(rules: Rules, data: Data) -> Masks:
     if any("*" in draft.names for draft in each(drafts)):
         return _unnamed(rules, drafts, data)
     for draft in each(drafts):
+        _rename(draft)
         _keep_only(draft)
     _check_only(rules, made)
     vocabulary = _vocabulary(rules, drafts)
     specs = [None if some is None else _specs(some, vocabulary) for some in drafts]
     return Masks(specs, _by_name(vocabulary), all(map(_told, each(drafts))))
+
+
+def _rename(draft: Draft) -> None:
+    """What files call a structure becomes its name by `named`."""
+    called = aliases(draft.rule)
+    if called:
+        draft.names = {value: called.get(same(name), name) for value, name in draft.names.items()}
+        draft.marks = [
+            replace(mark, structure=called.get(same(mark.structure), mark.structure)) for mark in draft.marks
+        ]
 
 
 def _keep_only(draft: Draft) -> None:
@@ -106,7 +119,7 @@ def _vocabulary(rules: Rules, drafts: Sequence[list[Draft] | None]) -> dict[str,
 def _from_rule(rule: MaskRule, spellings: dict[str, Counter[str]]) -> None:
     """Structures that the rule names, so that a structure has its value also where no case of a few has it."""
     chosen = {same(name) for name in rule.only}
-    listed = [name for name, value in rule.values.items() if value or rule.kind in _FROM_ZERO]
+    listed = [name for name, value in rule.values.items() if value or rule.kind in _FROM_ZERO] + [*rule.named]
     literal = [rule.structure] if rule.structure and "{" not in rule.structure else []
     for name in (*listed, *rule.colors.values(), *literal):
         if name and (not chosen or same(name) in chosen):

@@ -22,8 +22,11 @@ NO_TEXT = Expected("case without a report: add its report, or leave the image ou
 NO_SECTION = "report without the section that is asked for: name another one, or none"
 LONG_TEXT = f"report of more than {LONGEST_TEXT} characters: shorten it"
 NO_SIDE = "case that the dataset's split puts nowhere: add its value to `split`, or leave it out"
-TWO_LABELS = "case with two different classes: correct the table, or use `separator` where several may hold"
-TWO_PATIENTS = "case with two different patients: correct the table"
+TWO_LABELS = (
+    "case with two different classes: say which row counts (`only`, `rows` or `latest` of the table), or use "
+    "`separator` where several may hold"
+)
+TWO_PATIENTS = "case with two different patients: say which row counts, or correct the table"
 TWO_SIDES = "case on two sides of the dataset's split: correct the table"
 UNSURE = "case with a mark that is neither yes nor no: correct it, or leave the case out"
 
@@ -58,8 +61,8 @@ def single(values: Values, found: Sequence[Found], account: Account, none: str, 
             texts.append(some[0])
             continue
         texts.append(None)
-        account.leave(several if some else none, case.key)
-        if some:
+        account.lack(several if some else none, case.key)
+        if some and case.key not in account.dropped:
             account.conflicts.append(f"{case.key} has {' and '.join(some[:3])}; {several.partition(':')[0]}")
     return texts
 
@@ -112,11 +115,11 @@ def _named(
         return written.setdefault(_spelling(text), text)
     if comparable(text) not in mapping:
         shown = text if len(text) <= 60 else text[:57] + "..."
-        account.leave(f"class {shown!r} that the rules do not list: add it to `classes` (null leaves it out)", case.key)
+        account.lack(f"class {shown!r} that the rules do not list: add it to `classes` (null leaves it out)", case.key)
         return None
     name = mapping[comparable(text)]
     if name is None:
-        account.leave(not_taken(text), case.key)
+        account.lack(not_taken(text), case.key)
     return name
 
 
@@ -133,7 +136,7 @@ def _only(
     kept: list[Label] = []
     for name, case in zip(named, found, strict=True):
         if name is not None and chosen and same(name) not in chosen:
-            account.leave(not_asked(name), case.key)
+            account.lack(not_asked(name), case.key)
             name = None
         kept.append(name)
     return kept
@@ -160,12 +163,12 @@ def _separated(
     for some, case in zip(values, found, strict=True):
         words = [word for text in some for part in text.split(rule.separator) if (word := readable(part))]
         if not words and rule.missing == "leave_out":
-            account.leave(NO_LABEL, case.key)
+            account.lack(NO_LABEL, case.key)
             kept.append(None)
             continue
         unlisted = [word for word in words if mapping and comparable(word) not in mapping]
         if unlisted:
-            account.leave(
+            account.lack(
                 f"class {unlisted[0][:60]!r} that the rules do not list: add it to `classes` (null: it does not count)",
                 case.key,
             )
@@ -180,41 +183,52 @@ def _separated(
 
 
 def _one_hot(rule: LabelRule, found: Sequence[Found], sources: Sources, account: Account) -> list[Label]:
-    if rule.table is None:
-        raise RulesError("`label` with `columns` needs `table`")
-    columns = {column: readable(name) for column, name in rule.columns.items()}
-    called = {column: sources.columns(rule.table, column) for column in columns}
-    _check_only(rule.only, set(columns.values()))
+    read = [_marks(one, found, sources) for one in rule.tables]
+    _check_only(rule.only, {readable(name) for one in rule.tables for name in one.columns.values()})
     chosen = {same(name) for name in rule.only}
     kept: list[Label] = []
-    for index, (rows, case) in enumerate(zip(sources.rows(rule.table), found, strict=True)):
-        own = {column: called[column][index] or "" for column in columns}
-        marks = {column: {mark(row.get(name, "")) for row in rows} - {""} for column, name in own.items()}
-        reason = _unclear(rule, rows != [], marks)
+    for index, case in enumerate(found):
+        told = [(one, marks[index]) for one, marks in zip(rule.tables, read, strict=True)]
+        one, marks = next(((one, some) for one, some in told if some and any(some.values())), told[-1])
+        reason = _unclear(rule, marks)
         if reason:
-            account.leave(reason, case.key)
-            if reason == TWO_LABELS:
-                account.conflicts.append(f"{case.key} has rows that contradict each other in {rule.table}")
+            account.lack(reason, case.key)
+            if reason == TWO_LABELS and case.key not in account.dropped:
+                account.conflicts.append(f"{case.key} has rows that contradict each other in {one.table}")
             kept.append(None)
             continue
-        held = list(dict.fromkeys(name for column, name in columns.items() if "1" in marks[column]))
+        names = ((readable(name), (marks or {})[column]) for column, name in one.columns.items())
+        held = list(dict.fromkeys(name for name, some in names if "1" in some))
         if rule.several:
             kept.append(tuple(natural(name for name in held if not chosen or same(name) in chosen)))
         elif len(held) != 1:
             which = "no class is" if not held else "several classes are"
-            account.leave(f"case of which {which} marked: correct the table, or set `several: true`", case.key)
+            account.lack(f"case of which {which} marked: correct the table, or set `several: true`", case.key)
             kept.append(None)
         elif chosen and same(held[0]) not in chosen:
-            account.leave(not_asked(held[0]), case.key)
+            account.lack(not_asked(held[0]), case.key)
             kept.append(None)
         else:
             kept.append(held[0])
     return kept
 
 
-def _unclear(rule: LabelRule, listed: bool, marks: Mapping[str, set[str]]) -> str | None:
+def _marks(rule: LabelRule, found: Sequence[Found], sources: Sources) -> list[dict[str, set[str]] | None]:
+    """Of each case what its rows say in each column, as `mark` reads it; None where it has no row."""
+    if rule.table is None:
+        raise RulesError("`label` with `columns` needs `table`")
+    called = {column: sources.columns(rule.table, column) for column in rule.columns}
+    return [
+        {column: {mark(row.get(names[index] or "", "")) for row in rows} - {""} for column, names in called.items()}
+        if rows
+        else None
+        for index, rows in enumerate(sources.rows(rule.table))
+    ]
+
+
+def _unclear(rule: LabelRule, marks: Mapping[str, set[str]] | None) -> str | None:
     """Why the marks of a case say nothing; None where they do."""
-    if not listed or (not any(marks.values()) and not (rule.several and rule.missing == "none")):
+    if marks is None or (not any(marks.values()) and not (rule.several and rule.missing == "none")):
         return NO_LABEL
     if any(len(some) > 1 for some in marks.values()):
         return TWO_LABELS
@@ -232,7 +246,7 @@ def texts(rule: TextRule, found: Sequence[Found], sources: Sources, account: Acc
     for index, case in enumerate(found):
         some = [part[index] for part in parts]
         if any(len(values) > 1 for values in some):
-            account.leave("case with two different reports: name the images of each in the table", case.key)
+            account.lack("case with two different reports: name the images of each in the table", case.key)
             account.conflicts.append(f"{case.key} has two different reports")
             kept.append(None)
             continue
@@ -244,7 +258,7 @@ def texts(rule: TextRule, found: Sequence[Found], sources: Sources, account: Acc
         if len(text) > LONGEST_TEXT:
             reason = LONG_TEXT
         if reason:
-            account.leave(reason, case.key)
+            account.lack(reason, case.key)
         kept.append(None if reason else text)
     return kept
 
@@ -270,7 +284,7 @@ def sides(rules: Rules, found: Sequence[Found], sources: Sources, account: Accou
     for case, text in zip(found, single(merged, found, account, NO_SIDE, TWO_SIDES), strict=True):
         kept.append(None if text is None else names.get(comparable(text)))
         if text is not None and kept[-1] is None:
-            account.leave(NO_SIDE, case.key)
+            account.lack(NO_SIDE, case.key)
     seen = {comparable(text) for some in values for text in some}
     for value in (*rule.train, *rule.val, *rule.test):
         if found and comparable(value) not in seen:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from shared.dataset.tables.forms import FORMS, bare, base, code, same, stem, tight
 
-_FIELD = re.compile(r"\{(\w+)\}")
+_FIELD = re.compile(r"\{([^{}]+)\}")
 _PART_END = re.compile(r"(?<=[^\W_])(?=[\W_]|$)")
 _LEADS = re.compile(r"[^\W\d_].*\d.*\d")
 """Keys with a letter and two digits behind it: what is shorter begins names by chance."""
@@ -19,6 +19,8 @@ FILE_NAMES = ("path", "name", "stem", "folder")
 """What `Table.names` may say besides a field and `auto`."""
 _SAMPLE = 1000
 """Keys that `auto` is decided by."""
+_SHOWN = 3
+"""Names that no key has."""
 _MOST_LIKE = 60
 """Texts of one loose form that are looked at; so many are ambiguous anyway."""
 
@@ -44,6 +46,8 @@ class Matching:
     """Key as written -> some of what it could name."""
     unknown: list[str] = field(default_factory=list)
     """Keys that name nothing."""
+    unnamed: tuple[str, ...] = ()
+    """Some names, as `names` says, that no key has."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def match_values(keys: Iterable[str], values: Sequence[Iterable[str]], names: st
 
 
 def _things(named: Sequence[Named], names: str) -> list[_Thing]:
-    if names == "case":
+    if names == "case" and not any("case" in case.fields for case in named):
         return [_Thing((case.key,), (index,)) for index, case in enumerate(named)]
     if names == "path":
         return [_Thing(tuple(case.files), (index,)) for index, case in enumerate(named)]
@@ -123,6 +127,9 @@ def _match(keys: Sequence[str], things: Sequence[_Thing], names: str, leads: boo
             found.ambiguous[key] = next(unclear[part] for part in sorted(several) if part in unclear)
         else:
             found.unknown.append(key)
+    named = {case for cases in found.cases.values() for case in cases}
+    free = [thing.texts[0] for thing in things if named.isdisjoint(thing.cases)]
+    found.unnamed = tuple(free[:: max(1, -(-len(free) // _SHOWN))])
     return found
 
 
