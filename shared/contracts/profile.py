@@ -172,8 +172,7 @@ class Profile(Contract):
             for one in self.groups[:GROUPS]
         ]
         tables = [
-            f"{one.file}{f' sheet {one.sheet}' if one.sheet else ''}: {one.rows} rows of "
-            + ", ".join(column.told for column in one.columns[:COLUMNS])
+            f"{one.file}{f' sheet {one.sheet}' if one.sheet else ''}: {one.rows} rows of {_columns(one.columns)}"
             for one in self.tables[:GROUPS]
         ]
         wrong = list(self.warnings[:5])
@@ -197,6 +196,13 @@ class Profile(Contract):
             modalities={name: many for name, many in self.modalities.items() if name.rstrip("?") in MODALITIES},
             tasks=self.tasks, not_read=self.not_read,
         )  # fmt: skip
+
+
+def _columns(columns: Sequence[Column]) -> str:
+    """What tells rows apart first of all."""
+    telling = [one for one in columns if one.distinct > 1] or list(columns)
+    more = len(columns) - len(telling[:COLUMNS])
+    return ", ".join(one.told for one in telling[:COLUMNS]) + (f" and {more} more" if more else "")
 
 
 def _counted(values: Mapping[str, int]) -> str:

@@ -42,10 +42,10 @@ class Table(Contract):
     """Column that names the case, or several as `{patient}/{side}`, dates in another form as `{day:%y%m%d}`;
     None where `file` has fields, which join it."""
     names: str = "auto"
-    """What `key` names: `path`, `name`, `stem` or `folder` of the image, a field, several as `{site}-{number}`, `case`
-    (the fields of `case` with `/` between them), `table.column` (the value that another table gives the image),
-    `header.PatientID` (or another DICOM keyword), or `auto`: what fits most rows.
-    Keys match as people write them: `7` and `007`, `TS-001` and `TS001`, in any case, with or without suffix."""
+    """What `key` names: `path`, `name`, `stem` or `folder` of the image, `name and bytes` (`IMG_1.jpg 17946`), a field,
+    several as `{site}-{number}`, `case` (the fields of `case` with `/` between them), `table.column` (the value that
+    another table gives the image), `header.PatientID` (or another DICOM keyword), or `auto`: what fits most rows. Keys
+    match as people write them: `7` and `007`, `TS-001` and `TS001`, in any case, with or without suffix."""
     rows: dict[str, str] = {}
     """Column -> field of the images, such as `event: visit`: of the rows that a key names those count of which the
     column says what the field says."""
@@ -169,8 +169,8 @@ class LabelRule(Contract):
 
 
 MaskKind = Literal[
-    "file", "palette", "array", "rle", "boxes", "polygons", "coco", "label_studio", "cvat", "yolo", "voc", "labelme",
-    "dicom_seg", "rtstruct",
+    "file", "palette", "array", "rle", "boxes", "polygons", "coco", "label_studio", "cvat", "via", "yolo", "voc",
+    "labelme", "dicom_seg", "rtstruct",
 ]  # fmt: skip
 Box = Literal["corners", "inclusive", "size", "middle"]
 
@@ -185,7 +185,8 @@ class MaskRule(Contract):
     `{field}` takes a field's text, and with `case: entry` it has one mask an entry.
     `rle`: `column` of `table`, one row or several a case. `boxes`, `polygons`: numbers in `columns` of `table`, one row
     or several a case; of overlapping ones of one rule the smaller is on top, and a row without numbers marks nothing.
-    `coco`, `label_studio`, `cvat`: `files` is the JSON or XML; its images are matched by name. Of `cvat` an image
+    `coco`, `label_studio`, `cvat`, `via`: `files` is the JSON, XML or CSV; its images are matched by name, where `via`
+    tells it also by their size in bytes. Of `cvat` and `via` an image
     without a shape or a tag is one without a mask (`missing`).
     `yolo`, `voc`, `labelme`: one text, XML or JSON file a case; `values`/`structures` name the numbers of yolo.
     `dicom_seg`, `rtstruct`: the object refers to its series itself.
@@ -238,9 +239,8 @@ class MaskRule(Contract):
 
     @model_validator(mode="after")
     def _of_use(self) -> Self:
-        if self.take == "first" and (
-            self.kind not in ("file", "palette", "array") or self.table or len(self.files) < 2
-        ):
+        kinds = ("file", "palette", "array", "coco", "label_studio", "cvat", "via")
+        if self.take == "first" and (self.kind not in kinds or self.table or len(self.files) < 2):
             raise ValueError(
                 "`take: first` chooses among several patterns of `files` that the fields of images lead to"
             )

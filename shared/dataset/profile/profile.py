@@ -200,7 +200,7 @@ def _table(one: TableLook) -> TableFacts:
     columns = one.written or one.columns
     if len(columns) > MOST_COLUMNS:
         first = [one for one in columns if one.names_files or one.names_people or one.words > 3]
-        rest = [one for one in columns if one not in first]
+        rest = [one for one in columns if one not in first and len(one.values) > 1]
         kept = [*first, *rest][:MOST_COLUMNS]
         columns = [one for one in columns if one in kept]
     return TableFacts(file=_cut(one.pattern or one.many or one.file), sheet=one.sheet, rows=one.total,

@@ -41,7 +41,9 @@ def drawn_drafts(
 
 _SHORTEST = 4
 """Letters of a word that may be another way to write one that holds it."""
-_PROGRAMS: dict[MaskKind, str] = {"coco": "COCO", "label_studio": "Label Studio", "cvat": "CVAT"}
+_PROGRAMS: dict[MaskKind, str] = {
+    "coco": "COCO", "label_studio": "Label Studio", "cvat": "CVAT", "via": "VIA",
+}  # fmt: skip
 Found = list[tuple[Draft, Sequence[str]]]
 
 
@@ -71,7 +73,7 @@ def _listed(draft: Draft, survey: Survey, legends: Sequence[Legend]) -> Found:
     files = [
         file
         for family in survey.families
-        if family.suffix in (".json", ".xml") and len(family) <= 40
+        if family.suffix in (".json", ".xml", ".csv") and len(family) <= 40
         for file in family.files
     ]
     held = {file: one for file in files[:40] if (one := listed_in(survey.root / file))}
@@ -94,7 +96,7 @@ def _listed(draft: Draft, survey: Survey, legends: Sequence[Legend]) -> Found:
         made = draft.change(masks=(rule,)).said("target", f"its masks are the annotations {said} ({_PROGRAMS[kind]})")
         names = dict.fromkeys(name for file in group for name in held[file].structures)
         found.append((made.decided("mask", said), list(names)))
-        unread = sum(len(held[file].names - held[file].marked) for file in group) if kind == "cvat" else 0
+        unread = sum(len(held[file].names - held[file].marked) for file in group) if kind in ("cvat", "via") else 0
         if alike := _alike(list(names)):
             # Whether two words are one thing is for a person to say.
             found[-1] = (made.decided("mask", f"{' and '.join(alike)} apart"), list(names))

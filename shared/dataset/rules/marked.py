@@ -13,7 +13,9 @@ from shared.dataset.rules.marks import Data, Draft, Drafts, by_fields, without
 from shared.dataset.shapes.annotations import Annotated, Mark, read_coco, read_labelme, read_runs, read_voc, read_yolo
 from shared.dataset.shapes.cvat import read_cvat
 from shared.dataset.shapes.label_studio import read_label_studio
+from shared.dataset.shapes.via import read_via
 from shared.dataset.tables.cells import TableError, nearest
+from shared.dataset.tables.forms import base
 from shared.dataset.tables.keys import match
 from shared.imaging.dicom_headers import opened
 from shared.imaging.dicom_masks import segment_name
@@ -22,7 +24,9 @@ from shared.imaging.errors import BadImage, guarded
 WRONG = "case with an annotation that is wrong: correct it"
 NOT_LISTED = "picture of an annotation file that is no image of a case: add the image, or nothing to do"
 _READERS = {"yolo": read_yolo, "voc": read_voc, "labelme": read_labelme}
-_LISTS = {"coco": read_coco, "label_studio": read_label_studio, "cvat": read_cvat}
+_LISTS = {"coco": read_coco, "label_studio": read_label_studio, "cvat": read_cvat, "via": read_via}
+_MAY_BE_UNSEEN = ("cvat", "via")
+"""Programs that list all pictures of a project, so that one that is not listed was never looked at."""
 _NAMES = {"dicom_seg": ("Modality", "SegmentSequence", "ReferencedSeriesSequence"),
           "rtstruct": ("Modality", "StructureSetROISequence", "ReferencedFrameOfReferenceSequence")}  # fmt: skip
 
@@ -71,6 +75,7 @@ def listed_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
     any_file = False
     at = {case.files[0]: place for place, case in enumerate(data.found)}
     for pattern in compiled(rule.files, f"masks ({rule.kind})"):
+        had = {place for place, some in enumerate(several) if some} if rule.take == "first" else set()
         for file in data.listing.files:
             fields = pattern.match(file)
             if fields is None:
@@ -81,10 +86,16 @@ def listed_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
             except TableError as error:
                 raise RulesError(f"masks ({rule.kind}): {error}") from None
             members = _members(file, fields, data)
+            if (held := _by_bytes(pictures, members, data)) is not None:
+                for picture, place in held:
+                    several[place] += [picture] if place not in had else []
+                placed = {id(picture) for picture, _ in held}
+                data.account.leave(NOT_LISTED, *[one.name for one in pictures if id(one) not in placed])
+                continue
             matching = match([picture.name for picture in pictures], [data.found[i].named for i in members], "path")
             for picture in pictures:
                 for place in matching.cases.get(picture.name, ()):
-                    several[members[place]].append(picture)
+                    several[members[place]] += [picture] if members[place] not in had else []
             if matching.unknown:
                 data.account.leave(NOT_LISTED, *matching.unknown)
             unclear = {}
@@ -101,12 +112,24 @@ def listed_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
             f"{nearest(rule.files[0] if rule.files else '', [f for f in data.listing.files if f.endswith('.json')])}"
         )
     # What a file does not list was never looked at, whatever `missing` says of what it lists.
-    unlisted = rule.model_copy(update={"missing": "leave_out"}) if rule.kind == "cvat" else rule
+    unlisted = rule.model_copy(update={"missing": "leave_out"}) if rule.kind in _MAY_BE_UNSEEN else rule
     made = []
     for case, some in zip(data.found, several, strict=True):
         told = [one for one in some if one.judged] if rule.missing == "leave_out" else some
         made.append(drafts_of(rule if told else unlisted, data, case.key, told))
     return made
+
+
+def _by_bytes(pictures: Sequence[Annotated], members: Sequence[int], data: Data) -> list[tuple[Annotated, int]] | None:
+    """Each picture with the case that has a file of its name and size; None where no sizes are told, or none fits, as
+    after all were saved anew."""
+    sizes: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for index in members if any(picture.bytes for picture in pictures) else ():
+        file = data.found[index].files[0]
+        if (at := data.listing.place(file)) is not None:
+            sizes[base(file).casefold(), data.listing.sizes[at]].append(index)
+    told = ((one, sizes.get((base(one.name).casefold(), one.bytes or 0), [])) for one in pictures)
+    return [(one, fits[0]) for one, fits in told if len(fits) == 1] or None
 
 
 def _above(fits: Sequence[str]) -> str:

@@ -18,10 +18,12 @@ from shared.dataset.rules.gather import compiled, fields_of, same_fields, zeros_
 from shared.dataset.rules.reasons import UNREAD, Expected
 from shared.dataset.tables.cells import Table as Rows
 from shared.dataset.tables.cells import TableError, cell, comparable, nearest, readable
-from shared.dataset.tables.forms import same
+from shared.dataset.tables.forms import base, same
 from shared.dataset.tables.keys import FILE_NAMES, Matching, match, match_values
 from shared.dataset.tables.tables import read_record, read_table, sheets
 
+BY_BYTES = "name and bytes"
+"""What a key names: `IMG_0001.jpg 17946`."""
 _LONGEST = 20_000
 """Characters that `part` looks at."""
 
@@ -215,6 +217,10 @@ class Sources:
     def _matching(self, name: str, names: str, keys: Sequence[str], members: Sequence[int]) -> Matching:
         """Which of the cases `members` each key names, by their places in it."""
         other, _, column = names.partition(".")
+        if names == BY_BYTES:
+            files = [self.found[index].files[0] for index in members]
+            sizes = [self.listing.sizes[at] if (at := self.listing.place(file)) is not None else 0 for file in files]
+            return match_values(keys, [(f"{base(f)} {size}",) for f, size in zip(files, sizes, strict=True)], names)
         if other in self.rules.tables or names.startswith(HEADER):
             source = Source(table=other, column=column) if other in self.rules.tables else Source(header=column)
             values = self.of(source)

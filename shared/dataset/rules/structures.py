@@ -24,7 +24,7 @@ LOOKED_AT = 50
 MOST = 1000
 _MAKERS = {
     "rle": rle_drafts, "boxes": region_drafts, "polygons": region_drafts, "coco": listed_drafts,
-    "label_studio": listed_drafts, "cvat": listed_drafts,
+    "label_studio": listed_drafts, "cvat": listed_drafts, "via": listed_drafts,
     "yolo": annotation_drafts, "voc": annotation_drafts, "labelme": annotation_drafts,
     "dicom_seg": object_drafts, "rtstruct": object_drafts,
 }  # fmt: skip

@@ -42,6 +42,8 @@ class Annotated:
     """What the annotation calls the picture; '' where only the file's own name tells."""
     size: tuple[int, int] | None = None
     """Width and height."""
+    bytes: int | None = None
+    """Of the picture's file, where the annotation tells it."""
     marks: list[Mark] = field(default_factory=list)
     """In the order of the file; empty where nothing is marked."""
     faults: list[str] = field(default_factory=list)

@@ -10,6 +10,7 @@ from shared.dataset.shapes.annotations import Annotated
 from shared.dataset.shapes.cvat import read_cvat
 from shared.dataset.shapes.label_studio import is_label_studio, read_label_studio
 from shared.dataset.shapes.outlines import named_outlines
+from shared.dataset.shapes.via import is_via, read_via
 from shared.dataset.survey.table_looks import TableLook
 from shared.dataset.tables.cells import TableError
 from shared.dataset.tables.documents import load_json
@@ -34,6 +35,8 @@ def listed_in(path: Path) -> Listed | None:
     try:
         if path.stat().st_size > _LARGEST_JSON:
             return None
+        if path.suffix.lower() == ".csv" or is_via(path):
+            return _read("via", read_via(path)) if is_via(path) else None
         if path.suffix.lower() == ".xml":
             return _read("cvat", read_cvat(path))
         held = load_json(path)

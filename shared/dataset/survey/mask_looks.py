@@ -26,6 +26,7 @@ _MOST, _MOST_MASKS = 10_000, 200_000
 """Images and masks that are compared by their names."""
 _ANNOTATIONS: dict[MaskKind, str] = {
     "voc": "VOC", "labelme": "labelme", "yolo": "YOLO", "coco": "COCO", "label_studio": "Label Studio", "cvat": "CVAT",
+    "via": "VIA",
 }  # fmt: skip
 
 GRIDS = 8
@@ -282,11 +283,11 @@ def _regions(table: TableLook, units: Units, looker: Looker) -> list[MaskLook]:
 
 
 def _annotations(family: Family, units: Units, root: Path) -> list[MaskLook]:
-    """COCO, Label Studio and CVAT in one file; VOC, labelme and YOLO in a file an image."""
-    if family.suffix not in (".json", ".xml", ".txt"):
+    """COCO, Label Studio, CVAT and VIA in one file; VOC, labelme and YOLO in a file an image."""
+    if family.suffix not in (".json", ".xml", ".txt", ".csv"):
         return []
     stems = {plain(file) for _, file in units.files}
-    if family.suffix in (".json", ".xml") and len(family) <= 20:
+    if family.suffix != ".txt" and len(family) <= 20:
         found = [look for file in family.files if (look := _listed(root, file, units))]
         if found:
             return found
