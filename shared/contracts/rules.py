@@ -53,6 +53,9 @@ class Table(Contract):
     """What the table writes there (`baseline_arm_1`, `right`) -> what the images' names say (`BL`, `R`)."""
     only: dict[str, Texts] = {}
     """Column -> values of the rows that count, such as {status: [corrected]}; all rows where it says nothing."""
+    between: dict[str, tuple[str, str]] = {}
+    """Field -> columns of the first and the last number: of the rows of a key those count between whose numbers the
+    number in the field is: {image: [first, last]} of a logbook."""
     prefer: dict[str, Texts] = {}
     """Column -> values, the best first: of several rows of a key those with the first of them that there is count, all
     where there is none: {material: [specimen, biopsy]}."""
@@ -61,8 +64,9 @@ class Table(Contract):
 
     @model_validator(mode="after")
     def _of_rows(self) -> Self:
-        if self.key is None and (self.only or self.rows or self.prefer or self.latest):
-            raise ValueError("`only`, `rows`, `prefer` and `latest` choose rows: they need `key`, which names the case")
+        chosen = ("only", "rows", "between", "prefer", "latest")
+        if self.key is None and any(getattr(self, name) for name in chosen):
+            raise ValueError(f"{', '.join(chosen)} choose among rows: they need `key`, which names the case")
         return self
 
 
@@ -91,6 +95,8 @@ class Source(Contract):
     value: str | None = None
     part: str | None = None
     """Regular expression with one group: the part of the value that counts, such as `^(\\d+)`."""
+    called: dict[str, str] = {}
+    """Value -> what it is to be called: sides that were exchanged, a provisional number of a patient."""
     prefix: str = ""
     """Put before each value: numbers of two sites (`7` and `7`) are not one."""
     otherwise: "Source | None" = None

@@ -10,6 +10,7 @@ from .errors import LARGEST, BadImage, bounded, shown
 from .header import Header
 from .image import Image
 from .nifti import Axis4
+from .nrrd_names import SUFFIX
 
 _DATA_FILE = {
     ".mhd": re.compile(rb"^\s*ElementDataFile\s*=\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE),
@@ -80,6 +81,11 @@ def pixel(reader: Any) -> tuple[str, int]:
     return f"{name}{size * 8}", size
 
 
+def _coloured(path: Path, components: int, dtype: str) -> bool:
+    """Values of a voxel that are red, green and blue; of a segmentation they are layers."""
+    return components in (3, 4) and dtype == "uint8" and not path.name.lower().endswith(SUFFIX)
+
+
 def header(path: Path) -> Header:
     """See `headers.peek`."""
     reader = opened(path)
@@ -95,7 +101,7 @@ def header(path: Path) -> Header:
         tuple(float(mm) for mm in reader.GetSpacing()[:3]),
         components,
         dtype,
-        colour=components in (3, 4) and dtype == "uint8",
+        colour=_coloured(path, components, dtype),
         frames=int(size[3]) if axes == 4 else 1,
         affine=affine_of(reader) if axes > 2 else None,
     )
@@ -125,7 +131,7 @@ def read(path: Path, axis4: Axis4 = "refuse", most: int = LARGEST) -> Image:
         found = SimpleITK.GetArrayFromImage(reader.Execute())
     except RuntimeError as error:
         raise BadImage(f"cannot be read ({last_line(error)}); it is damaged") from error
-    colour = components in (3, 4) and dtype == "uint8"
+    colour = _coloured(path, components, dtype)
     if axes == 2:
         return Image(found.reshape(size[1], size[0], components)[..., : 3 if colour else None], None, colour=colour)
     if axes == 4 and size[3] > 1:

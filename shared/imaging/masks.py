@@ -10,6 +10,7 @@ from .errors import BadImage, guarded
 from .formats import Format, known_format
 from .grid import Grid, onto, within
 from .image import Image
+from .nrrd_names import SUFFIX
 from .volume import read, slices
 
 WHOLE = 1e-3
@@ -27,16 +28,18 @@ def read_label_map(
 
     (X, Y, Z) in the axes of the file, or (H, W). Several files are slices; where the image's slices were sorted,
     `order` (`Image.order`) puts those of the mask in the same order. `index` is an entry of an array that holds one
-    mask after the other. Of a palette picture the numbers are taken, not the colours; grey that is saved as colour is
-    grey. Raises BadImage for colours, for numbers that are not whole, and for a JPEG whose grey values are not clearly
-    two.
+    mask after the other, or a layer of a 3D Slicer segmentation. Of a palette picture the numbers are taken, not the
+    colours; grey that is saved as colour is grey. Raises BadImage for colours, for numbers that are not whole, and for
+    a JPEG whose grey values are not clearly two.
     """
     paths = [files] if isinstance(files, Path) else list(files)
     if not paths:
         raise BadImage("no mask files")
     formats = [known_format(path) for path in paths]
     kept = [pair for pair in zip(paths, formats, strict=True) if len(paths) == 1 or not pair[1].companion]
-    if len(kept) == 1:
+    if len(kept) == 1 and index is not None and kept[0][0].name.lower().endswith(SUFFIX):
+        image = guarded(kept[0][0], partial(layer, *kept[0], index))
+    elif len(kept) == 1:
         image = guarded(kept[0][0], partial(stored, *kept[0], array, index))
     elif {found.reader for _, found in kept} == {"dicom"}:
         image = read([path for path, _ in kept])
@@ -69,6 +72,14 @@ def stored(path: Path, found: Format, array: str | None, index: int | None = Non
         image = numbers(path) or read([path])
         return two_valued(image, path) if found.name in LOSSY else image
     return read([path], array=array, index=index)
+
+
+def layer(path: Path, found: Format, index: int) -> Image:
+    """One of the label maps of a 3D Slicer segmentation whose segments overlap. Raises BadImage."""
+    image = stored(path, found, None)
+    if index >= image.array.shape[-1]:
+        raise BadImage(f"{path.name} has {image.array.shape[-1]} layer(s), its header tells of more; save it again")
+    return Image(image.array[..., index : index + 1], image.affine)
 
 
 def two_valued(image: Image, path: Path) -> Image:

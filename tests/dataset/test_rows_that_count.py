@@ -168,7 +168,7 @@ def test_segments_of_slicer_go_by_their_names_not_their_numbers(tmp_path: Path) 
     other = carried_out(tmp_path, "organ_segmentation", 3, images="{n}.nii", masks=[unknown])
     assert other.cases[0].masks[0].values == {"1": 1}
     seg_nrrd(tmp_path / "0.seg.nrrd", {1: "bladder", 2: "uterus"}, layers=2)
-    assert not segments(tmp_path / "0.seg.nrrd")  # one value means several
+    assert segments(tmp_path / "0.seg.nrrd") == {(0, 1): "bladder", (1, 2): "uterus"}
 
 
 def test_objects_call_a_structure_in_their_own_way(tmp_path: Path) -> None:
@@ -246,5 +246,92 @@ def test_structures_of_listed_cases_have_names(tmp_path: Path) -> None:
 
 
 def test_what_a_place_in_the_rules_takes_is_told() -> None:
-    with pytest.raises(RulesError, match=r"label.source.colum: .*\(there are agree, array, column, field, "):
+    with pytest.raises(RulesError, match=r"label.source.colum: .*\(there are agree, array, called, column, "):
         read_rules("task: diagnosis\ndimensions: 2\nimages: [{files: a}]\nlabel: {source: {table: t, colum: x}}")
+
+
+def test_segments_that_overlap_lie_in_layers(tmp_path: Path) -> None:
+    """As Slicer writes them: of one layer each before it wrote values, and with names that it gave itself."""
+    import numpy as np
+
+    from shared.imaging.masks import read_label_map
+
+    head = "NRRD0004\ntype: unsigned char\ndimension: 4\nspace: left-posterior-superior\nsizes: 3 4 3 2\n"
+    head += "space directions: none (1,0,0) (0,1,0) (0,0,1)\nkinds: list domain domain domain\nencoding: raw\n"
+    head += "space origin: (0,0,0)\n"
+    layers = np.zeros((2, 3, 4, 3), np.uint8)  # z, y, x, layer
+    layers[0, 0, 0, 0] = layers[0, 0, 0, 1] = layers[1, 2, 3, 2] = 1
+    layers[0, 1, 1, 0] = 2
+    old = {"0_Name": "disc", "1_Name": "canal", "2_Name": "body"}
+    entry = "TerminologyEntry:list~SCT^123037004^Structure~SCT^51282000^Vertebra~^^~Anatomic codes~^^~^^|"
+    new = {"0_Name": "Segment_1", "0_Tags": entry, "0_Layer": "1", "0_LabelValue": "1",
+           "1_Name": "disc", "1_Layer": "0", "1_LabelValue": "2"}  # fmt: skip
+    for name, told in (("1", old), ("2", new)):
+        volume(tmp_path / f"{name}.nii", 1)
+        keys = "".join(f"Segment{key}:={text}\n" for key, text in told.items())
+        (tmp_path / f"{name}.seg.nrrd").write_bytes((head + keys + "\n").encode() + layers.tobytes())
+    assert segments(tmp_path / "1.seg.nrrd") == {(0, 1): "disc", (1, 1): "canal", (2, 1): "body"}
+    assert segments(tmp_path / "2.seg.nrrd") == {(1, 1): "Vertebra", (0, 2): "disc"}
+    mask = {"files": "{n}.seg.nrrd", "named": {"body": ["Vertebra"], "canal": [], "disc": []}}
+    done = carried_out(tmp_path, "organ_segmentation", 3, images="{n}.nii", masks=[mask])
+    assert [[(one.index, one.values) for one in case.masks] for case in done.cases] == [
+        [(0, {"1": 3}), (1, {"1": 2}), (2, {"1": 1})], [(0, {"2": 3}), (1, {"1": 1})],
+    ]  # fmt: skip
+    assert done.coverage.counts == {"body": 2, "canal": 1, "disc": 2}
+    labels, _ = read_label_map(tmp_path / "1.seg.nrrd", index=2)
+    assert labels.shape == (4, 3, 2) and labels[3, 2, 1] == 1 and labels.sum() == 1
+
+
+def test_what_a_file_names_beside_the_rules_has_a_value_of_its_own(tmp_path: Path) -> None:
+    volume(tmp_path / "1.nii", 1)
+    seg_nrrd(tmp_path / "1.seg.nrrd", {1: "sacrum", 2: "canal"})
+    mask = {"files": "{n}.seg.nrrd", "values": {"canal": 7}}
+    done = carried_out(tmp_path, "organ_segmentation", 3, images="{n}.nii", masks=[mask])
+    assert done.coverage.label_values == {"canal": 7, "sacrum": 8}
+
+
+def test_numbers_of_a_logbook_lie_between_two_columns(tmp_path: Path) -> None:
+    for name in ("d1/IMG_01", "d1/IMG_02", "d1/IMG_05", "d2/IMG_01"):
+        picture(tmp_path / f"{name}.png")
+    text(tmp_path / "t.csv", "day,first,last,label\nd1,1,2,a\nd1,4,6,b\nd2,1,,b\n")
+    table = {"file": "t.csv", "key": "day", "names": "day", "between": {"number": ["first", "last"]}}
+    done = carried_out(tmp_path, images="{day}/IMG_{number}.png", tables={"t": table}, label=NAMED)
+    assert list(labels(done).values()) == ["a", "a", "b", "b"] and not done.coverage.conflicts
+
+
+def test_values_that_are_called_otherwise(tmp_path: Path) -> None:
+    done = told(tmp_path, "id,label\n1,L\n2,R\n3,X\n", {"source": {**NAMED["source"], "called": {"l": "R", "R": "L"}}})
+    assert labels(done) == {"1.png": "R", "2.png": "L", "3.png": "X"}
+
+
+def test_notes_are_no_views_and_what_they_reject_is_left_out(tmp_path: Path) -> None:
+    from pydicom import Dataset, Sequence, dcmread
+
+    def note(name: str, code: str, rejected: str) -> None:
+        concept, image, item = Dataset(), Dataset(), Dataset()
+        concept.CodeValue, concept.CodingSchemeDesignator = code, "DCM"
+        image.ReferencedSOPInstanceUID = dcmread(tmp_path / rejected).SOPInstanceUID
+        item.ReferencedSOPSequence = Sequence([image])
+        more = {"ConceptNameCodeSequence": Sequence([concept]), "ContentSequence": Sequence([item])}
+        dicom(tmp_path / name, "p", name, Modality="KO", **more)
+
+    for name in ("1_a", "1_b", "2_a"):
+        dicom(tmp_path / f"{name}.dcm", "p", name)
+    note("1_c.dcm", "113001", "1_b.dcm")  # rejected for quality
+    note("2_b.dcm", "113000", "2_a.dcm")  # of interest
+    asked: dict[str, Any] = {"images": "{exam}_{n}.dcm", "label": {"source": {"field": "exam"}}}
+    done = carried_out(tmp_path, case=["exam"], several="views", **asked)
+    assert [case.images[0][0].files for case in done.cases] == [("1_a.dcm",), ("2_a.dcm",)]
+    assert sorted(done.left_out.values()) == [["1_b.dcm"], ["1_c.dcm", "2_b.dcm"]] and not done.coverage.lost
+
+
+def test_turkish_is_told_from_other_letters(tmp_path: Path) -> None:
+    from shared.dataset.tables.separated import encoding_of
+
+    for content, encoding in (
+        ("İlk görüntü, sağ, ışık, şiş", "cp1254"),
+        ("það er íslenska á æð", "cp1252"),
+        ("Größe", "cp1252"),
+    ):
+        (tmp_path / "t.csv").write_bytes(content.encode(encoding))
+        assert encoding_of(tmp_path / "t.csv") == encoding

@@ -13,12 +13,14 @@ from shared.dataset.rules.found import Account, RulesError
 from shared.dataset.rules.reasons import UNREAD, Expected
 from shared.dataset.survey.naming import evenly
 from shared.dataset.tables.words import words
+from shared.imaging.dicom_notes import rejected_by
 from shared.imaging.formats import kind_of
 
 NO_SERIES = "file without a DICOM series: leave it out of the pattern, or use another `case`"
 NO_IMAGE_OBJECT = Expected("DICOM object that marks or describes images: nothing to do", "no_image")
 SCOUT = Expected("images by which a scan was planned (scout, localizer): nothing to do", "no_image")
 CAPTURE = Expected("screen shots and reports beside the images of an examination: nothing to do", "no_image")
+REJECTED = Expected("images that a rejection note (DICOM object KO) rejects: nothing to do", "no_image")
 RAW = Expected("images for processing beside those for presentation: nothing to do", "no_image")
 INTENT, _LOOKS = ("PresentationIntentType", "StudyInstanceUID"), 40
 ABOUT_SERIES = ("SeriesDescription", "Modality", "SOPClassUID", "ImageType", "StudyInstanceUID")
@@ -95,6 +97,20 @@ def without_no_images(
         else:
             account.leave(reason, *(part.file for some in channels for part in some))
     return kept
+
+
+def without_objects(root: Path, taken: Sequence[Taken], account: Account) -> list[Taken]:
+    """Without DICOM objects that hold no image (notes, reports), and without images that a rejection note among them
+    rejects (IHE Image Object Change Management)."""
+    drawn = evenly(taken, _LOOKS)
+    files = [one.file for one in taken] if any(kind_of(root / one.file) == "dicom" for one in drawn) else []
+    read = headers(root, files, ("Modality", "SOPInstanceUID"))
+    objects = {file for file, told in read.items() if told.get("Modality") in _OTHER_OBJECTS}
+    account.leave(NO_IMAGE_OBJECT, *sorted(objects))
+    uids = {uid for file in objects if read[file]["Modality"] == "KO" for uid in rejected_by(root / file)}
+    rejected = {file for file, told in read.items() if told.get("SOPInstanceUID") in uids and file not in objects}
+    account.leave(REJECTED, *sorted(rejected))
+    return [one for one in taken if one.file not in objects and one.file not in rejected]
 
 
 def without_raw(root: Path, taken: Sequence[Taken], account: Account) -> list[Taken]:

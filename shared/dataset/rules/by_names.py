@@ -58,6 +58,31 @@ def rows_told(
     return [of_visit(some, column, mine[own], empty) for some, own in zip(rows, said, strict=True)]
 
 
+def rows_between(
+    rows: Sequence[list[Row]], found: Sequence[Found], field: str, columns: tuple[str, str]
+) -> list[list[Row]]:
+    """Of each case the rows between whose two numbers the number in a field is."""
+    _check(field, found)
+    first, last = columns
+    kept = []
+    for some, case in zip(rows, found, strict=True):
+        number = _number(case.fields.get(field, ""))
+        kept.append([row for row in some if _within(number, _number(row[first]), _number(row[last]))])
+    return kept
+
+
+def _number(text: str) -> int | None:
+    """The last number in a text."""
+    digits = re.findall(r"\d+", text)
+    return int(digits[-1]) if digits else None
+
+
+def _within(number: int | None, first: int | None, last: int | None) -> bool:
+    """Of a range with one end that end alone."""
+    low, high = first if first is not None else last, last if last is not None else first
+    return number is not None and low is not None and high is not None and low <= number <= high
+
+
 def _check(field: str, found: Sequence[Found]) -> None:
     there = fields_of(found)
     if found and field not in there:

@@ -12,7 +12,14 @@ from shared.dataset.files.inside import Taken, images_in, inner_fields
 from shared.dataset.files.listing import Listing
 from shared.dataset.files.looking import Looker
 from shared.dataset.files.patterns import Compiled, PatternError
-from shared.dataset.rules.by_headers import HEADER, by_series, with_headers, without_no_images, without_raw
+from shared.dataset.rules.by_headers import (
+    HEADER,
+    by_series,
+    with_headers,
+    without_no_images,
+    without_objects,
+    without_raw,
+)
 from shared.dataset.rules.found import Account, Found, RulesError
 from shared.dataset.rules.reasons import Expected
 from shared.dataset.survey.naming import evenly
@@ -106,6 +113,8 @@ def gather(
     for file in left:
         untaken = DRAWING if file in drawn else NO_RULE
         account.leave(refusal(file) or (untaken if _kind(file) in kinds else OTHER_KIND), file)
+    if isinstance(rules.case, tuple) or rules.case == "file":  # of others whole series are looked at
+        taken = [without_objects(root, some, account) for some in taken]
     taken = told([with_headers(rules, root, without_raw(root, some, account), account) for some in taken])
     _check(rules, channels, taken, files, marks)
     if twice:

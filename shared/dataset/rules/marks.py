@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class Draft:
     size: tuple[int, int] | None = None
     array: str | None = None
     index: int | None = None
+    by_name: bool = False
+    """Whether `names` are those that the file itself gives."""
 
 
 Drafts = list[Draft] | None
@@ -91,7 +93,7 @@ def file_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
     if not rule.files:
         if rule.kind != "array" or rule.array is None:
             raise RulesError(f"a mask of kind {rule.kind} needs `files`" + (" or `array`" * (rule.kind == "array")))
-        return [[_drafted(rule, case, case.images[0][0].files, {}, data.root)] for case in data.found]
+        return [[_drafted(rule, case, case.images[0][0].files, {})] for case in data.found]
     made: list[Drafts] = []
     found = by_table(rule, data) if rule.table or rule.column else by_fields(rule, data)
     for case, keyed in zip(data.found, found, strict=True):
@@ -128,27 +130,32 @@ def _of_structure(rule: MaskRule, case: Found, slices: Sequence[Sequence[Hit]], 
     hits = [hit for some in slices for hit in some]
     whole = len(case.by_file) == 1 or len(hits) == 1
     groups = [[hit] for hit in hits] if whole else [hits]
-    return [_drafted(rule, case, [hit.file for hit in some], some[0].fields, root) for some in groups]
+    made = [_drafted(rule, case, [hit.file for hit in some], some[0].fields) for some in groups]
+    return [one for draft in made for one in _by_its_names(draft, root)]
 
 
-def _drafted(rule: MaskRule, case: Found, files: Sequence[str], fields: Mapping[str, str], root: Path) -> Draft:
+def _drafted(rule: MaskRule, case: Found, files: Sequence[str], fields: Mapping[str, str]) -> Draft:
     array = filled(rule.array, case.fields) if rule.array else rule.array
     if rule.array and array is None:
         raise RulesError(f"masks: array {rule.array!r} names a field that `images` do not have")
     index = case.images[0][0].index if rule.kind == "array" else None
-    names = _names(rule, fields)
-    if rule.kind == "file" and "nonzero" not in names:
-        names = _by_its_names(rule, segments(root / files[0])) or names
-    return Draft(rule, tuple(files), names, array=array, index=index)
+    return Draft(rule, tuple(files), _names(rule, fields), array=array, index=index)
 
 
-def _by_its_names(rule: MaskRule, own: Mapping[int, str]) -> dict[str, str]:
-    """Value as text -> structure, by the names in the file itself, where rules give no numbers or know one of these:
-    numbers of readers differ, names do not lie. Empty where they are of no use."""
+def _by_its_names(draft: Draft, root: Path) -> list[Draft]:
+    """A draft for each layer, by the names in the file itself, where rules give no numbers or know one of these:
+    numbers of readers differ, names do not lie. The draft as it is where a file has no names that are of use."""
+    rule = draft.rule
+    own = segments(root / draft.files[0]) if rule.kind == "file" and "nonzero" not in draft.names else {}
     known = aliases(rule) | {same(name): name for name in rule.values}
     if not own or (rule.values and not any(same(name) in known for name in own.values())):
-        return {}
-    return {str(value): name for value, name in own.items()}
+        return [draft]
+    layers = sorted({layer for layer, _ in own})
+    named = ({str(value): name for (place, value), name in own.items() if place == layer} for layer in layers)
+    made = zip(layers, named, strict=True)
+    return [
+        replace(draft, names=names, index=layer if len(layers) > 1 else None, by_name=True) for layer, names in made
+    ]
 
 
 def aliases(rule: MaskRule) -> dict[str, str]:

@@ -11,7 +11,7 @@ from shared.dataset.files.patterns import Compiled
 from shared.dataset.files.series import headers, unreadable
 from shared.dataset.rules.arrays import Values, array_values
 from shared.dataset.rules.by_headers import HEADER, checked
-from shared.dataset.rules.by_names import columns_of, rows_told
+from shared.dataset.rules.by_names import columns_of, rows_between, rows_told
 from shared.dataset.rules.counting import COLUMN, Row, chosen, column_of, counting, keys_of
 from shared.dataset.rules.found import Account, Found, RulesError
 from shared.dataset.rules.gather import compiled, fields_of, same_fields, zeros_apart
@@ -34,13 +34,17 @@ class Sources:
     def __init__(self, rules: Rules, root: Path, listing: Listing, found: Sequence[Found], account: Account) -> None:
         self.rules, self.root, self.listing, self.found, self.account = rules, root, listing, found, account
         self._tables: dict[str, _Joined] = {}
-        self._values: dict[Source, Values] = {}
+        self._values: dict[str, Values] = {}
         self._opening: list[str] = []
 
     def of(self, source: Source) -> Values:
         """Values of each case. Raises RulesError for a field, table, column or header that there is not."""
-        if source not in self._values:
+        asked = source.model_dump_json()
+        if asked not in self._values:
             values = self._part(source, self._read(source))
+            if source.called:
+                called = {comparable(text): name for text, name in source.called.items()}
+                values = [tuple(called.get(comparable(text), text) for text in some) for some in values]
             if source.prefix:
                 values = [tuple(source.prefix + text for text in some) for some in values]
             if source.otherwise is not None:
@@ -48,8 +52,8 @@ class Sources:
                     first if any(map(readable, first)) else other
                     for first, other in zip(values, self.of(source.otherwise), strict=True)
                 ]
-            self._values[source] = values
-        return self._values[source]
+            self._values[asked] = values
+        return self._values[asked]
 
     def rows(self, table: str) -> list[list[Row]]:
         """Rows of a table for each case. Raises RulesError."""
@@ -185,6 +189,9 @@ class Sources:
             self._join(name, table, some, members.get(values, []), found)
         for column, field in table.rows.items():
             found.rows = rows_told(found.rows, self.found, column_of(name, rows, column), field, table.called, rows)
+        for field, (first, last) in table.between.items():
+            ends = column_of(name, rows, first), column_of(name, rows, last)
+            found.rows = rows_between(found.rows, self.found, field, ends)
         found.rows = chosen(name, table, rows, found.rows)
         return found
 

@@ -111,7 +111,10 @@ def _vocabulary(rules: Rules, drafts: Sequence[list[Draft] | None]) -> dict[str,
     usual = {form: min(names, key=lambda name: (-names[name], name)) for form, names in spellings.items()}
     own = _own_values(rules)
     if own is not None:
-        return {form: (name, own[form]) for form, name in usual.items() if form in own}
+        # What a file names beside what the rules do comes behind.
+        more = (form for form in usual if form not in own)
+        own |= {form: number for number, form in enumerate(more, max(own.values(), default=0) + 1)}
+        return {form: (name, own[form]) for form, name in usual.items()}
     ordered = natural(usual.values())
     return {form: (name, ordered.index(name) + 1) for form, name in usual.items()}
 
@@ -167,7 +170,8 @@ def _specs(drafts: Sequence[Draft], vocabulary: dict[str, tuple[str, int]]) -> t
 
 def _told(draft: Draft) -> bool:
     """Whether it is known without opening the mask which structures it has."""
-    return draft.rule.kind not in ("file", "array", "palette") or "nonzero" in draft.names
+    by_value = draft.rule.kind in ("file", "array", "palette") and not draft.by_name
+    return not by_value or "nonzero" in draft.names
 
 
 def _unnamed(rules: Rules, drafts: Sequence[list[Draft] | None], data: Data) -> Masks:

@@ -30,6 +30,7 @@ _BOMS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_SIGNS = set("“”‘’–—…°²³±µ§·×\u00a0")
 _OTHER_ENCODINGS = ["cp1252", "gb18030", "shift_jis", "cp1251"]
 
 csv.field_size_limit(MAX_CELL + 1)
@@ -144,7 +145,9 @@ def _guessed(chunk: bytes) -> str:
     # A letter with an accent stands alone between plain ones; other scripts come in runs.
     runs = re.findall(rb"[\x80-\xff]+", sample)
     if sum(len(run) == 1 for run in runs) >= 0.7 * len(runs):
-        return "cp1252"
+        # Where Western letters are only those at whose places Turkish has its own, it is Turkish.
+        found = set(sample.decode("cp1252", "replace").lower()) - set(map(chr, range(128)))
+        return "cp1254" if found & set("ýþð") and found <= set("ýþðöüçâî\ufffd") | _SIGNS else "cp1252"
     best = charset_normalizer.from_bytes(sample, cp_isolation=_OTHER_ENCODINGS).best()
     return best.encoding if best else "cp1252"
 
