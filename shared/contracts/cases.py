@@ -118,6 +118,10 @@ class Coverage(Contract):
     splits: dict[str, int] = {}
     """Side -> cases, where the dataset brings a split."""
     channels: tuple[str, ...] = ()
+    views: dict[str, int] = {}
+    """Number of views -> cases, where cases differ or have several."""
+    added_up: int = 0
+    """Cases of which several masks mark one structure; they add up."""
     left_out: dict[str, int] = {}
     """Reason, with its remedy -> how many files, rows or cases."""
     lossless: dict[Lossless, int] = {}

@@ -11,7 +11,7 @@ from shared.contracts.rules import Source
 TELLING = (
     "SeriesDescription", "ProtocolName", "StudyDescription", "Modality", "BodyPartExamined", "ViewPosition",
     "ImageLaterality", "Laterality", "ImageType", "PresentationIntentType", "ConvolutionKernel", "SliceThickness",
-    "PhotometricInterpretation", "Manufacturer",
+    "PhotometricInterpretation", "ImageComments", "Manufacturer",
 )  # fmt: skip
 """DICOM headers that tell images of one folder apart."""
 GROUPS, COLUMNS, CODES = 12, 30, 8
@@ -200,7 +200,7 @@ class Profile(Contract):
 
 def _columns(columns: Sequence[Column]) -> str:
     """What tells rows apart first of all."""
-    telling = [one for one in columns if one.distinct > 1] or list(columns)
+    telling = [one for one in columns if one.distinct > 1 or 0 < one.filled < 1] or list(columns)
     more = len(columns) - len(telling[:COLUMNS])
     return ", ".join(one.told for one in telling[:COLUMNS]) + (f" and {more} more" if more else "")
 

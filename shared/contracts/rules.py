@@ -38,6 +38,9 @@ class Table(Contract):
     file: Pattern
     sheet: str | None = None
     """Of an Excel file; the first when empty. With a field (`{side}`) all that fit, and the field is a column."""
+    each: str | None = None
+    """Of an XML or JSON file whose rows stand deep in it: the path of their elements, such as `Study/Series/Image`.
+    What encloses one is told as `Series/Laterality`."""
     key: str | None = None
     """Column that names the case, or several as `{patient}/{side}`, dates in another form as `{day:%y%m%d}`;
     None where `file` has fields, which join it."""
@@ -64,6 +67,8 @@ class Table(Contract):
 
     @model_validator(mode="after")
     def _of_rows(self) -> Self:
+        if self.each is not None and self.key is None:
+            raise ValueError("`each` makes rows, of which `key` says whose they are")
         chosen = ("only", "rows", "between", "prefer", "latest")
         if self.key is None and any(getattr(self, name) for name in chosen):
             raise ValueError(f"{', '.join(chosen)} choose among rows: they need `key`, which names the case")
@@ -96,7 +101,8 @@ class Source(Contract):
     part: str | None = None
     """Regular expression with one group: the part of the value that counts, such as `^(\\d+)`."""
     called: dict[str, str] = {}
-    """Value -> what it is to be called: sides that were exchanged, a provisional number of a patient."""
+    """Value, of this source or one that stands in for it -> what it is to be called: sides in other words, a
+    provisional number of a patient."""
     prefix: str = ""
     """Put before each value: numbers of two sites (`7` and `7`) are not one."""
     otherwise: "Source | None" = None
@@ -125,6 +131,9 @@ class Images(Contract):
     """The files of one channel. Most datasets have one channel, and then one entry."""
 
     files: Patterns = Field(min_length=1)
+    take: Literal["all", "first"] = "all"
+    """Of a case for which several patterns of `files` have files: all of them, or those of the first one, such as
+    images that were digitised again."""
     channel: str = ""
     """Its name, such as T1 or FLAIR; needed where there are several."""
     array: str | None = None
@@ -212,7 +221,7 @@ class MaskRule(Contract):
     `structure <value>`."""
     named: dict[str, Texts] = {}
     """Structure -> what files call it that name what they mark (3D Slicer's `.seg.nrrd`, SEG, RTSTRUCT, COCO and
-    alike), each reader in their own way: {bladder: [Bladder, blaas]}."""
+    alike), each reader in their own way: {bladder: [Bladder, blaas, "bladder *"]}."""
     colors: dict[str, str] = {}
     """Of a palette: `#rrggbb` -> structure; black is background unless listed."""
     array: str | None = None
@@ -235,6 +244,9 @@ class MaskRule(Contract):
     """Of `rle`: number of the first pixel."""
     only: tuple[str, ...] = ()
     """Structures that were asked for; others count as background."""
+    latest: str | None = None
+    """Of `dicom_seg` and `rtstruct`: DICOM keyword of a date, such as ContentDate; of several objects of a case the
+    last one counts. Otherwise they add up."""
     missing: Literal["leave_out", "empty"] = "leave_out"
     """What a case without a mask is: left out, or healthy with nothing marked."""
     marked: Source | None = None
@@ -281,15 +293,32 @@ class Excluded(Contract):
     values: Texts = ()
     unless: Texts = ()
     """In place of `values`: those that are to be used; all others are not, cases without a value among them."""
+    above: float | None = None
+    below: float | None = None
+    """In place of `values`: numbers beyond which a case is not to be used."""
+    of: Literal["case", "file"] = "case"
+    """Whether a value says so of a case, or of one file of several: a rejected view, by its headers."""
     reason: str = Field(min_length=1)
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if bool(self.files) == (self.source is not None) or (self.files and (self.values or self.unless)):
+        bounds = self.above is not None or self.below is not None
+        given = [bool(self.values), bool(self.unless), bounds]
+        if bool(self.files) == (self.source is not None) or (self.files and any(given)):
             raise ValueError("`exclude` needs either `files`, or `source` with the `values` that are not to be used")
-        if self.values and self.unless:
-            raise ValueError("`exclude` takes `values` that are not to be used or `unless`, those that are, not both")
+        if sum(given) > 1:
+            raise ValueError(
+                "`exclude` takes one of `values` that are not to be used, `unless`, those that are, and bounds"
+            )
         return self
+
+
+class Views(Contract):
+    """Which image of a case is which view: every case has one of each."""
+
+    field: str
+    order: tuple[str, ...] = Field(min_length=2)
+    """Its values, in the order of the views; files with another one are left out."""
 
 
 class Rules(Contract):
@@ -309,6 +338,8 @@ class Rules(Contract):
     (`header.AccessionNumber` or another DICOM keyword is one, too)."""
     several: Literal["slices", "views"] = "slices"
     """Several files of one channel in one case are slices of a volume in natural order, or views of one examination."""
+    views: Views | None = None
+    """With `several: views`: {field: angle, order: [front, side]}."""
     axis4: Literal["refuse", "channels", "first"] = "refuse"
     """What the fourth axis of a 4D file holds: channels, or times of which the first is taken."""
     channel_names: tuple[str, ...] = ()

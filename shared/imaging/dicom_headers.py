@@ -13,7 +13,7 @@ KEYWORDS = (
     "BodyPartExamined", "ProtocolName", "ViewPosition", "ImageLaterality", "Laterality", "ImageType", "Manufacturer",
     "ManufacturerModelName", "SoftwareVersions", "InstitutionName", "StationName", "SeriesDate", "AcquisitionDate",
     "ContentDate", "ConvolutionKernel", "PhotometricInterpretation", "TransferSyntaxUID",
-    "PresentationIntentType", "SliceThickness",
+    "PresentationIntentType", "SliceThickness", "ImageComments",
 )  # fmt: skip
 """What `Header.dicom` holds."""
 _PLACE = (

@@ -47,6 +47,10 @@ def in_words(coverage: Coverage) -> str:
         lines.append(f"grades, from least to most: {', '.join(coverage.label_names)}")
     if coverage.label_values:
         lines.append("values: " + ", ".join(f"{name} {value}" for name, value in coverage.label_values.items()))
+    if coverage.views:
+        lines.append("views: " + ", ".join(f"{many} cases of {views}" for views, many in coverage.views.items()))
+    if coverage.added_up:
+        lines.append(f"in {coverage.added_up} cases several masks mark one structure, and add up")
     if coverage.splits:
         lines.append("split of the dataset: " + ", ".join(f"{side} {many}" for side, many in coverage.splits.items()))
     if coverage.channels:

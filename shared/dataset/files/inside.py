@@ -33,6 +33,8 @@ class Taken:
     fields: dict[str, str]
     array: str | None = None
     index: int | None = None
+    place: int = 0
+    """Which of the patterns of its channel takes it."""
 
     @property
     def number(self) -> tuple[str, ...]:

@@ -160,7 +160,8 @@ def _prose(one: TableLook) -> bool:
 def _documents(seen: Survey) -> dict[str, str]:
     """Those nearest to the root first; licences say nothing of the data."""
     tables = {one.file for one in seen.tables if not _prose(one)}
-    lone = [one.listing.files[one.at[0]] for one in seen.families if len(one) == 1 and one.suffix in (".txt", ".md")]
+    prose = [one for one in seen.families if len(one) == 1 and one.suffix in (".txt", ".md", ".eml")]
+    lone = [one.listing.files[one.at[0]] for one in prose]
     told = [file for file in lone if file not in tables and not _LICENCE.search(file)]
     found: dict[str, str] = {}
     for file in sorted(told, key=lambda file: (file.count("/"), natural_key(file)))[:MOST_DOCUMENTS]:
@@ -200,7 +201,7 @@ def _table(one: TableLook) -> TableFacts:
     columns = one.written or one.columns
     if len(columns) > MOST_COLUMNS:
         first = [one for one in columns if one.names_files or one.names_people or one.words > 3]
-        rest = [one for one in columns if one not in first and len(one.values) > 1]
+        rest = [one for one in columns if one not in first and (len(one.values) > 1 or 0 < one.filled < 1)]
         kept = [*first, *rest][:MOST_COLUMNS]
         columns = [one for one in columns if one in kept]
     return TableFacts(file=_cut(one.pattern or one.many or one.file), sheet=one.sheet, rows=one.total,

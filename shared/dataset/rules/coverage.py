@@ -57,6 +57,8 @@ def cover(
         label_values=values,
         splits=dict(sorted(Counter(case.split for case in cases if case.split is not None).items())),
         channels=_channels(rules),
+        views=_views(cases),
+        added_up=sum(map(_added_up, cases)),
         left_out={_short(reason): len(names) for reason, names in most},
         lossless=lossless({reason: len(names) for reason, names in left_out.items()}),
         left_out_examples={_short(reason): tuple(map(_short, _spread(names))) for reason, names in most},
@@ -109,6 +111,16 @@ def _channels(rules: Rules) -> tuple[str, ...]:
     if len(rules.images) > 1:
         return tuple(entry.channel or f"channel {number}" for number, entry in enumerate(rules.images, 1))
     return tuple(entry.channel for entry in rules.images if entry.channel)
+
+
+def _views(cases: Sequence[CaseSpec]) -> dict[str, int]:
+    counts = Counter(len(case.images) for case in cases)
+    return {str(many): counts[many] for many in sorted(counts)} if counts.keys() - {1} else {}
+
+
+def _added_up(case: CaseSpec) -> bool:
+    marked = [{value for value in mask.values.values() if value} for mask in case.masks if not mask.shapes]
+    return sum(map(len, marked)) > len(set().union(*marked))
 
 
 def _twice(cases: Sequence[CaseSpec]) -> list[str]:

@@ -3,10 +3,11 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from shared.contracts.cases import Part
-from shared.contracts.rules import Images, Rules
+from shared.contracts.rules import Images, Rules, Views
 from shared.dataset.files import patterns
 from shared.dataset.files.inside import Taken, images_in, inner_fields
 from shared.dataset.files.listing import Listing
@@ -36,12 +37,18 @@ OTHER_KIND = Expected(
     "image of another kind than those of the cases, by its name: nothing to do, or add a pattern to `images`",
     "no_image",
 )
+NO_VIEW = "case without one image of each of `views`: add the one that is missing, or exclude the one too many"
+OTHER_VIEW = Expected("image of another view than `views` names: nothing to do", "no_image")
+REPLACED = Expected("file in whose place another one is taken (`take: first`): nothing to do", "no_image")
 DRAWING = Expected("mask that no rule takes: nothing to do, or add a pattern to `masks`", "no_image")
 _LOOKED_AT = 3
 """Files that say what others are that are called alike."""
 _SECONDS = 10.0
 ONE_CHANNEL = "case without all channels: add the files that are missing, or take the channel out of `images`"
-SEVERAL_FILES = "case with several files of one channel: name more fields in `case`, or make the pattern narrower"
+SEVERAL_FILES = (
+    "case with several files of one channel: name more fields in `case`, make the pattern narrower, or set "
+    "`several: views`, or `take: first` where one replaces the other"
+)
 UNEVEN_VIEWS = "case with more views of one channel than of another: add the files that are missing"
 SEVERAL_ARRAYS = "case with several arrays of its files: name the field of `array` in `case`, so that each is a case"
 NO_ARRAY = "file without an array that `array` takes: give the array another name, or leave the file out of the pattern"
@@ -104,7 +111,9 @@ def gather(
             twice.append(file)
             hits = hits[:1]
         for place, fields in hits:
-            taken[place] += _taken(rules, rules.images[place], root, file, fields, account)
+            number = next(at for at, one in enumerate(channels[place]) if one.match(file) is not None)
+            some = _taken(rules, rules.images[place], root, file, fields, account)
+            taken[place] += [replace(one, place=number) for one in some] if number else some
         if hits:
             kinds.add(_kind(file))
         else:
@@ -238,12 +247,19 @@ def _case(rules: Rules, key: str, members: Sequence[Sequence[Taken]], account: A
     if not all(members):
         account.leave(ONE_CHANNEL, key)
         return None
+    members = [_first(entry, some, account) for entry, some in zip(rules.images, members, strict=True)]
     ordered = [sorted(some, key=lambda one: natural_key(one.file)) for some in members]
     counts = {len(some) for some in ordered}
     single = rules.case in ("file", "entry")
-    if single and counts != {1}:
+    if (single or (rules.dimensions == 2 and rules.several == "slices")) and counts != {1}:
         account.leave(SEVERAL_FILES, key)
         return None
+    if rules.views is not None:
+        ordered = [_in_order(rules.views, some, account) for some in ordered]
+        counts = {len(some) for some in ordered}
+        if counts != {len(rules.views.order)}:
+            account.leave(NO_VIEW, key)
+            return None
     if rules.several == "views" and not single:
         if len(counts) > 1:
             account.leave(UNEVEN_VIEWS, key)
@@ -255,6 +271,25 @@ def _case(rules: Rules, key: str, members: Sequence[Sequence[Taken]], account: A
             return None
         images = (tuple(_part(some) for some in ordered),)
     return Found(key, images, _agreed(ordered), [(one.file, one.fields) for one in ordered[0]])
+
+
+def _in_order(views: Views, some: Sequence[Taken], account: Account) -> list[Taken]:
+    """The one image of each view; none where one is missing or there twice."""
+    named: dict[str, list[Taken]] = defaultdict(list)
+    for one in some:
+        named[joined(one.fields.get(views.field, ""))].append(one)
+    wanted = [named.pop(joined(name), []) for name in views.order]
+    account.leave(OTHER_VIEW, *(one.file for held in named.values() for one in held))
+    return [held[0] for held in wanted if len(held) == 1]
+
+
+def _first(entry: Images, some: Sequence[Taken], account: Account) -> Sequence[Taken]:
+    """Those of the first pattern that has some, where the others are replaced by them."""
+    first = min(one.place for one in some)
+    if entry.take == "all" or all(one.place == first for one in some):
+        return some
+    account.leave(REPLACED, *(one.file for one in some if one.place != first))
+    return [one for one in some if one.place == first]
 
 
 def _part(some: Sequence[Taken]) -> Part:

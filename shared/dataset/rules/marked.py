@@ -7,6 +7,7 @@ from typing import Any
 
 from shared.contracts.rules import MaskRule
 from shared.dataset.files.series import headers
+from shared.dataset.rules.by_headers import checked
 from shared.dataset.rules.found import RulesError
 from shared.dataset.rules.gather import compiled, fields_of, joined
 from shared.dataset.rules.marks import Data, Draft, Drafts, by_fields, without
@@ -15,6 +16,7 @@ from shared.dataset.shapes.cvat import read_cvat
 from shared.dataset.shapes.label_studio import read_label_studio
 from shared.dataset.shapes.via import read_via
 from shared.dataset.tables.cells import TableError, nearest
+from shared.dataset.tables.dates import Order, orders
 from shared.dataset.tables.forms import base
 from shared.dataset.tables.keys import match
 from shared.imaging.dicom_headers import opened
@@ -192,10 +194,13 @@ def object_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
         if uid := series[case.files[0]].get("FrameOfReferenceUID"):
             frames[uid].append(index)
     held: dict[int, list[Draft]] = {}
+    when: dict[str, Order | None] = {}
     taken = compiled(rule.files, f"masks ({rule.kind})")
     objects = [file for file in data.images if any(one.match(file) is not None for one in taken)]
     if not objects:
         raise RulesError(f"masks ({rule.kind}): no file fits {', '.join(rule.files)}{nearest('', data.images)}")
+    if rule.latest is not None:
+        when = _dates(rule.latest, objects, data)
     for file in objects:
         uids, names = _described(data.root / file, rule.kind)
         members = [index for uid in uids for index in cases.get(uid, ())]
@@ -209,7 +214,20 @@ def object_drafts(rule: MaskRule, data: Data) -> list[Drafts]:
         for index in dict.fromkeys(members if names is not None else ()):
             named = {"nonzero": rule.structure} if rule.structure else {name: name for name in names or ()}
             held.setdefault(index, []).append(Draft(rule, (file,), named))
+    for index, several in held.items() if rule.latest is not None else ():
+        last = max((date for draft in several if (date := when[draft.files[0]]) is not None), default=None)
+        held[index] = [draft for draft in several if when[draft.files[0]] == last]
     return [held[index] if index in held else without(rule, case.key, data) for index, case in enumerate(data.found)]
+
+
+def _dates(keyword: str, objects: Sequence[str], data: Data) -> dict[str, Order | None]:
+    """Raises RulesError."""
+    read = headers(data.root, objects, (checked(keyword),))
+    try:
+        order = orders([read[file].get(keyword, "") for file in objects])
+    except ValueError as error:
+        raise RulesError(f"masks, latest, header {keyword}: {error}") from None
+    return dict(zip(objects, order, strict=True))
 
 
 def _described(path: Path, kind: str) -> tuple[list[str], list[str] | None]:

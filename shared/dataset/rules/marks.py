@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from shared.dataset.shapes.annotations import Mark
 from shared.dataset.tables.cells import comparable, nearest, present
 from shared.dataset.tables.forms import same
 from shared.dataset.tables.keys import Named, match
+from shared.imaging.formats import BY_SUFFIX, suffix_of
 from shared.imaging.nrrd_names import segments
 from shared.imaging.order import natural_key
 
@@ -128,7 +129,10 @@ def without(rule: MaskRule, key: str, data: Data) -> Drafts:
 def _of_structure(rule: MaskRule, case: Found, slices: Sequence[Sequence[Hit]], root: Path) -> list[Draft]:
     """Masks of one structure, or of one label image. `slices`: a list for each slice, or one for the whole case."""
     hits = [hit for some in slices for hit in some]
-    whole = len(case.by_file) == 1 or len(hits) == 1
+    volumes = all(
+        known is not None and known.kind == "volume" for known in (BY_SUFFIX.get(suffix_of(hit.file)) for hit in hits)
+    )
+    whole = volumes or len(case.by_file) == 1 or len(hits) == 1
     groups = [[hit] for hit in hits] if whole else [hits]
     made = [_drafted(rule, case, [hit.file for hit in some], some[0].fields) for some in groups]
     return [one for draft in made for one in _by_its_names(draft, root)]
@@ -147,8 +151,8 @@ def _by_its_names(draft: Draft, root: Path) -> list[Draft]:
     numbers of readers differ, names do not lie. The draft as it is where a file has no names that are of use."""
     rule = draft.rule
     own = segments(root / draft.files[0]) if rule.kind == "file" and "nonzero" not in draft.names else {}
-    known = aliases(rule) | {same(name): name for name in rule.values}
-    if not own or (rule.values and not any(same(name) in known for name in own.values())):
+    called, known = renamed(rule), {same(name) for name in (*rule.values, *rule.named)}
+    if not own or (rule.values and not any(same(called(name)) in known for name in own.values())):
         return [draft]
     layers = sorted({layer for layer, _ in own})
     named = ({str(value): name for (place, value), name in own.items() if place == layer} for layer in layers)
@@ -158,9 +162,22 @@ def _by_its_names(draft: Draft, root: Path) -> list[Draft]:
     ]
 
 
-def aliases(rule: MaskRule) -> dict[str, str]:
-    """What files call a structure, as `same` has it -> the structure, by `named`."""
-    return {same(text): name for name, texts in rule.named.items() for text in (name, *texts)}
+def renamed(rule: MaskRule) -> Callable[[str], str]:
+    """What a structure is called by `named`; names that it does not know stay as they are."""
+    exact = {same(text): name for name, texts in rule.named.items() for text in (name, *texts) if "*" not in text}
+    parts = [
+        (re.compile(".*".join(map(re.escape, map(same, text.split("*"))))), name)
+        for name, texts in rule.named.items()
+        for text in texts
+        if "*" in text
+    ]
+
+    def called(text: str) -> str:
+        form = same(text)
+        fitting = (name for pattern, name in parts if pattern.fullmatch(form))
+        return exact.get(form) or next(fitting, text)
+
+    return called
 
 
 def by_fields(rule: MaskRule, data: Data) -> list[list[list[Hit]]]:

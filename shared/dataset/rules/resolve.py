@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shared.contracts.cases import CaseSpec, Coverage, MaskSpec
-from shared.contracts.rules import Excluded, Rules, Split
+from shared.contracts.rules import Rules, Split
 from shared.contracts.wrapping import Groups
 from shared.dataset.files.listing import Listing, list_files
 from shared.dataset.intake.groups import groups_of
@@ -31,8 +31,7 @@ from shared.dataset.rules.reading import read_rules
 from shared.dataset.rules.sources import Sources
 from shared.dataset.rules.structures import Masks, masks
 from shared.dataset.rules.targets import Label, Patients, labels, numbers, patients, sides, texts
-from shared.dataset.rules.told import with_fields
-from shared.dataset.tables.cells import comparable, readable
+from shared.dataset.rules.told import excluded, with_fields
 
 __all__ = ["Resolution", "RulesError", "resolve"]
 
@@ -124,20 +123,13 @@ def _groups(rules: Rules, sources: Sources, index: int) -> Groups:
 def _drop(rules: Rules, keys: Sequence[str], account: Account, sources: Sources | None = None) -> None:
     """Leave out the cases that rules name (`leave_out`) or exclude by a value of theirs."""
     dropped = {key: f"handed back: {rules.leave_out[key]}" for key in keys if key in rules.leave_out}
-    for one in rules.exclude:
+    for one in (one for one in rules.exclude if one.of == "case"):
         values = sources.of(one.source) if sources and one.source else []
         for key, some in zip(keys, values, strict=False):
-            if _excluded(one, some):
+            if excluded(one, some):
                 dropped.setdefault(key, f"excluded by the rules: {one.reason}")
     for key, reason in dropped.items():
         account.drop(reason, key)
-
-
-def _excluded(one: Excluded, values: Sequence[str]) -> bool:
-    said, named = set(map(comparable, values)), set(map(comparable, one.values or one.unless))
-    if one.unless:
-        return not said & named
-    return bool(said & named) if named else any(map(readable, values))
 
 
 def _resolved(

@@ -42,9 +42,6 @@ class Sources:
         asked = source.model_dump_json()
         if asked not in self._values:
             values = self._part(source, self._read(source))
-            if source.called:
-                called = {comparable(text): name for text, name in source.called.items()}
-                values = [tuple(called.get(comparable(text), text) for text in some) for some in values]
             if source.prefix:
                 values = [tuple(source.prefix + text for text in some) for some in values]
             if source.otherwise is not None:
@@ -52,6 +49,9 @@ class Sources:
                     first if any(map(readable, first)) else other
                     for first, other in zip(values, self.of(source.otherwise), strict=True)
                 ]
+            if source.called:
+                called = {comparable(text): name for text, name in source.called.items()}
+                values = [tuple(called.get(comparable(text), text) for text in some) for some in values]
             self._values[asked] = values
         return self._values[asked]
 
@@ -297,7 +297,7 @@ class Sources:
         parts = list(self._parts(name, table, pattern, files))
         for file, sheet, fields in parts:
             try:
-                read = read_table(self.root / file, sheet)
+                read = read_table(self.root / file, sheet, table.each)
             except TableError as error:
                 if len(parts) == 1:
                     raise RulesError(f"table {name!r}: {error}") from None

@@ -12,7 +12,7 @@ from shared.contracts.rules import MaskRule, Rules
 from shared.dataset.rules.found import RulesError
 from shared.dataset.rules.marked import annotation_drafts, listed_drafts, object_drafts, rle_drafts
 from shared.dataset.rules.marked_tables import region_drafts
-from shared.dataset.rules.marks import NO_IMAGE, Data, Draft, Drafts, aliases, each, file_drafts, values_of
+from shared.dataset.rules.marks import NO_IMAGE, Data, Draft, Drafts, each, file_drafts, renamed, values_of
 from shared.dataset.tables.cells import nearest
 from shared.dataset.tables.forms import same
 from shared.imaging.errors import BadImage
@@ -64,12 +64,10 @@ def masks(rules: Rules, data: Data) -> Masks:
 
 def _rename(draft: Draft) -> None:
     """What files call a structure becomes its name by `named`."""
-    called = aliases(draft.rule)
-    if called:
-        draft.names = {value: called.get(same(name), name) for value, name in draft.names.items()}
-        draft.marks = [
-            replace(mark, structure=called.get(same(mark.structure), mark.structure)) for mark in draft.marks
-        ]
+    if draft.rule.named:
+        called = renamed(draft.rule)
+        draft.names = {value: called(name) for value, name in draft.names.items()}
+        draft.marks = [replace(mark, structure=called(mark.structure)) for mark in draft.marks]
 
 
 def _keep_only(draft: Draft) -> None:

@@ -16,12 +16,18 @@ def orders(texts: Sequence[str]) -> list[Order | None]:
     neither date nor number, or where nothing tells days and months apart."""
     written = [text.strip() for text in texts]
     if all(not text or (_NUMBER.fullmatch(text) and len(text) != 8) for text in written):
-        return [(float(text.replace(",", ".")),) if text else None for text in written]
+        return [None if (number := number_of(text)) is None else (number,) for text in written]
     short = [found for text in written if not _ISO.match(text) and (found := _SHORT.match(text))]
     first, second = (max((int(found[place]) for found in short), default=0) for place in (1, 2))
     if max(first, second) <= 12 and any("/" in found[0] for found in short):
         raise ValueError("nothing tells days and months apart: no number is larger than 12")
     return [_order(text, months_first=second > 12) if text else None for text in written]
+
+
+def number_of(text: str) -> float | None:
+    """A number as people write it; None of any other text."""
+    text = text.strip()
+    return float(text.replace(",", ".")) if _NUMBER.fullmatch(text) else None
 
 
 def formatted(texts: Sequence[str], form: str) -> dict[str, str]:

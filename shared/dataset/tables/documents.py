@@ -210,15 +210,15 @@ def xml_records(path: Path) -> list[Record]:
     if is_cvat(root):
         return list(tagged(root))
     inner = list(root)
-    same = {_tag(element) for element in inner}
+    same = {tag(element) for element in inner}
     if len(inner) > 1 and len(same) == 1 and all(len(element) or len(element.attrib) > 1 for element in inner):
-        return [_flat_xml(element) for element in inner]
-    return [_flat_xml(root)]
+        return [flat_xml(element) for element in inner]
+    return [flat_xml(root)]
 
 
 def xml_record(path: Path) -> Record:
     """An XML file of one case."""
-    return _flat_xml(load_xml(path))
+    return flat_xml(load_xml(path))
 
 
 def load_xml(path: Path) -> Element:
@@ -233,11 +233,11 @@ def load_xml(path: Path) -> Element:
     return root
 
 
-def _tag(element: Element) -> str:
+def tag(element: Element) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def _flat_xml(root: Element) -> Record:
+def flat_xml(root: Element) -> Record:
     """Columns by path below the root: `Abstract/AbstractText/FINDINGS` where an attribute labels equal elements,
     `parentImage/@id` for other attributes."""
     found: dict[str, list[str]] = {}
@@ -262,7 +262,7 @@ def _walk_xml(element: Element, path: str, found: dict[str, list[str]], depth: i
         return
     for inner in element:
         label = _label(inner)
-        name = _tag(inner) + (f"/{label}" if label else "")
+        name = tag(inner) + (f"/{label}" if label else "")
         _walk_xml(inner, f"{path}/{name}" if path else name, found, depth + 1)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from shared.dataset.tables import documents, messages, separated, workbooks
 from shared.dataset.tables.blocks import blocks
 from shared.dataset.tables.cells import MAX_ROWS, Table, TableError, named_columns, tidy
+from shared.dataset.tables.inner import inner_records
 from shared.imaging.formats import sniffed
 
 __all__ = ["MAX_ROWS", "Table", "TableError", "is_table", "read_record", "read_table", "sheets"]
@@ -38,11 +39,14 @@ def sheets(path: Path) -> tuple[str, ...]:
     return workbooks.sheets(path) if path.suffix.lower() in (".xlsx", ".xlsm") else ()
 
 
-def read_table(path: Path, sheet: str | None = None) -> Table:
-    """Rows of a table. Cells are text without spaces around them, '' where they are empty or say so (`n/a`, `nan`).
+def read_table(path: Path, sheet: str | None = None, each: str | None = None) -> Table:
+    """Rows of a table; `each` leads to those that stand deep in an XML or JSON file. Cells are text without spaces
+    around them, '' where they are empty or say so (`n/a`, `nan`).
 
     Raises TableError where the file cannot be read as a table, or is larger than `MAX_ROWS`.
     """
+    if each is not None:
+        return _records(inner_records(path, each), path)
     name = _name(path)
     if name.endswith(SEPARATED):
         return _headed(separated.rows(path), path)
