@@ -3,6 +3,8 @@
 from shared.agent.brief import Brief
 from shared.contracts.cases import Coverage, Proposal
 from shared.contracts.questions import NO, YES, Option, Question
+from shared.contracts.rules import Rules
+from shared.dataset.tables.column_words import label_likeness
 from shared.dataset.tables.narrowing import called, narrowed
 from shared.dataset.tables.words import outcomes, says_nothing
 from shared.vocabulary.reading import read
@@ -17,21 +19,31 @@ MOST = 60
 
 def unreadable(brief: Brief, best: Proposal) -> Question | None:
     """Whether classes are meant of which neither the request nor a word that is known says anything (`LF`, `find_3`),
-    where the request names a finding: they may be of another question."""
+    where the request names a finding, or where they stand in a column that is not called so (`Arzt`): they may be of
+    another question. Nobody's silence stands for a yes of such a column."""
     said, names = brief.requested.requirement, best.coverage.label_names
-    if best.coverage.task != "diagnosis" or best.coverage.ordered or CLASSES in brief.answers:
+    chosen = {CLASSES, "label"} & brief.answers.keys()
+    if best.coverage.task != "diagnosis" or best.coverage.ordered or chosen:
         return None
     wanted = sorted(one.rpartition("/")[2] for one in read(said).concepts("finding"))
-    plain = all(name.isdecimal() for name in names)
-    if not wanted or plain or called(said, names) or outcomes(names) or any(map(_readable, names)):
+    sure, plain = _headed(Rules.model_validate(best.rules)), all(name.isdecimal() for name in names)
+    if (sure and not wanted) or plain or called(said, names) or outcomes(names) or any(map(_readable, names)):
         return None
+    about = f"The request is about {', '.join(wanted)}. " if wanted else ""
     return Question(
         key=CLASSES,
-        text=f"The request is about {', '.join(wanted)}. What the files tell best is {', '.join(names[:MOST])}: "
-        f"{best.says}. Are these the classes that are meant?",
+        text=f"{about}What the files tell best is {', '.join(names[:MOST])}: {best.says}. Are these the classes that "
+        "are meant?",
         options=(Option(value=YES, says="train on them"), Option(value=NO, says="end the run")),
-        default=YES,
+        default=YES if sure else NO,
     )
+
+
+def _headed(rules: Rules) -> bool:
+    """Whether a header, or the name of an array, calls the classes so (`diagnosis`), or they are folders or names."""
+    named = [one.column or one.array or "" for one in rules.label_sources()]
+    named += list(rules.label.columns) if rules.label else []
+    return not any(named) or any(label_likeness(name) > 0.5 for name in named if name)
 
 
 def _readable(name: str) -> bool:

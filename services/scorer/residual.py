@@ -13,7 +13,18 @@ from typing import TypeAlias
 from pydantic import JsonValue
 
 from shared.contracts.cases import CaseTable, Coverage, Proposal
-from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
+from shared.contracts.rules import (
+    Excluded,
+    Images,
+    LabelRule,
+    MaskRule,
+    Rules,
+    Source,
+    SplitRule,
+    Table,
+    TextRule,
+    Views,
+)
 from shared.contracts.scoring import Gate
 from shared.dataset.tables.narrowing import narrowed
 
@@ -22,7 +33,7 @@ BOUND = 1.0
 """Bits a case from which on a score is at most valid: they could tell one class from all others of every case."""
 BYTE = 8.0
 """Bits of a byte that somebody wrote, and of the end of a text; 13 values that no text has stand for other things."""
-_PARTS = (Rules, Images, Source, Table, LabelRule, MaskRule, TextRule, SplitRule, Excluded)
+_PARTS = (Rules, Images, Source, Table, LabelRule, MaskRule, TextRule, SplitRule, Excluded, Views)
 _OURS = frozenset(name for part in _PARTS for name in part.model_fields)
 FIELD = math.log2(len(_OURS))
 """Bits of a name of a field of the rules' parts."""

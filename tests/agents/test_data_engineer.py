@@ -106,6 +106,15 @@ def test_two_label_columns_are_a_question_and_the_answer_decides(bench: Bench) -
     assert "reader_b" in (again / "dataset.yaml").read_text() and "reader_a" not in (again / "dataset.yaml").read_text()
 
 
+def test_classes_of_a_column_that_is_not_called_so_are_never_guessed(bench: Bench) -> None:
+    """Facts in files that two people read the images are no answer to the request."""
+    films(bench, lambda n: {"reader": ("Dr. Sommer", "Dr. Yildiz")[n % 2]})
+    asked = bench.run(brief(requirement="is the macula healthy, or which disease is it?"))
+    assert (asked.tool, asked.answer.key, asked.answer.default) == ("ask_person", "classes", "no")
+    films(bench, lambda n: {"diagnosis": ("DR1", "DR2")[n % 2]})
+    assert bench.run(brief(requirement="tell the two groups apart")).tool == "submit_dataset"
+
+
 def no_images(data: Path) -> None:
     (data / "readme.txt").write_text("The images are sent on request.")
 
