@@ -206,8 +206,9 @@ class Scorer:
         events = [one for _, one in await self.bus.events(state.run_id)]
         package = package_of_this_lock(events, trained)
         apart = isolated(events, trained.package, job_id("predict", trained))
-        left = left_out(table, sealed.rows, self.left_out_bound)
-        carried = (await self._carried(state, taken_in, table, sealed)).gate(approved(events))
+        vouched = approved(events)
+        left = left_out(table, sealed.rows, self.left_out_bound, vouched)
+        carried = (await self._carried(state, taken_in, table, sealed)).gate(vouched)
         before = counted(await self.bus.of_dataset(planned.card), await self.bus.tombstones())
         return await asyncio.to_thread(
             score,

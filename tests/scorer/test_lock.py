@@ -262,6 +262,18 @@ def test_how_much_was_left_out_is_judged(changes: dict[str, object], share: str,
     assert gate.passed == passed and gate.evidence.startswith(f"{share} of the candidate images"), gate.evidence
 
 
+def test_a_person_who_was_told_may_approve_what_rules_leave_out() -> None:
+    given = table(labelled(60), files=120, left_out={"excluded by the rules: rejected views": 60})
+    rows = locked(given).sealed.rows
+    gate = left_out(given, rows, approved=True)
+    assert gate.passed and gate.evidence.startswith("50.0%") and gate.evidence.endswith("approved the split")
+    listed = given.model_copy(update={"by_script": True})
+    assert not left_out(listed, rows, approved=True).passed
+    assert (
+        "approved" not in left_out(table(labelled(60)), locked(table(labelled(60))).sealed.rows, approved=True).evidence
+    )
+
+
 def test_what_was_left_out_is_told_by_class_where_it_is_known() -> None:
     given = table(
         labelled(30),

@@ -24,8 +24,10 @@ def reasons_told(table: CaseTable, contradictions: int) -> dict[str, int]:
     return {reason: count for reason, count in told.items() if count}
 
 
-def left_out(table: CaseTable, rows: Sequence[IndexRow], bound: float = BOUND) -> Gate:
-    """Judge what is no case of the lock: `rows` are all of it, `bound` the share of the candidate images that may."""
+def left_out(table: CaseTable, rows: Sequence[IndexRow], bound: float = BOUND, approved: bool = False) -> Gate:
+    """Judge what is no case of the lock: `rows` are all of it, `bound` the share of the candidate images that may be
+    none. More may where a person, who is told the share with the split, has `approved` it and so the rules; of a
+    script's list nobody can say so."""
     coverage = table.coverage
     gone = sum(map(len, table.left_out.values())) + len(table.cases) - len(rows)
     by_rules, afterwards = _share_of_files(coverage), gone / (len(rows) + gone) if gone else 0.0
@@ -37,7 +39,9 @@ def left_out(table: CaseTable, rows: Sequence[IndexRow], bound: float = BOUND) -
     # Caps take cases away that nobody lost: then nothing is known of classes.
     if not coverage.label_values and len(table.cases) + sum(map(len, table.left_out.values())) == coverage.cases:
         text += "".join(_by_class(coverage.counts, rows))
-    return Gate(name=GATE, passed=share <= bound, evidence=text)
+    approved = approved and not table.by_script
+    text += "; a person who was told so has approved the split" * (approved and share > bound)
+    return Gate(name=GATE, passed=share <= bound or approved, evidence=text)
 
 
 def _share_of_files(coverage: Coverage) -> float:
