@@ -170,11 +170,11 @@ MOST_PICTURES = 16
 class ViewImage(ToolArgs):
     """Look at an image or scan in three planes, or at several side by side, with their numbers.
 
-    A path may be a pattern (/data/*/image.nii.gz) or the sample_id of a case, for which an overlay has its mask; up to
-    16 pictures in all. worst/NAME/1.png is the worst case of the try NAME. Of several each gets a numbered cell (of a
-    scan the axial plane through its mask, else its middle), with the class of its case under it or the words of
-    `captions`; `overlays` are masks, one a picture ("" for none). Without paths, once cases are locked: some of every
-    class, or with their masks. The picture is also kept below /workspace/views.
+    A path may be a pattern (/data/*/image.nii.gz) or the sample_id of a case (all its views), for which an overlay has
+    its mask; up to 16 pictures in all. worst/NAME/1.png is the worst case of the try NAME. Of several each gets a
+    numbered cell (of a scan the axial plane through its mask, else its middle), with the class of its case under it or
+    the words of `captions`; `overlays` are masks, one a picture ("" for none). Without paths, once cases are locked:
+    some of every class, or with their masks. The picture is also kept below /workspace/views.
     """
 
     tool = "view_image"

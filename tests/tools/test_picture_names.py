@@ -88,3 +88,18 @@ async def test_whoever_sees_raw_data_has_no_cases_to_be_shown(bench) -> None:
     raw = replace(bench, roots=replace(bench.roots, templates=None))
     assert "Give paths" in (await raw("view_image")).summary
     assert "ill" not in (await raw("view_image", paths=["/data/mueller/image.png"])).summary
+
+
+async def test_a_case_of_several_views_shows_them_all(bench) -> None:
+    index(bench, [{"sample_id": f"case_{n}", "label": "broken"} for n in range(12)])
+    rows = [json.loads(line) for line in (bench.workspace / "train_index.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["files"].append(f"{row['sample_id']}/image_2.png")
+        Image.fromarray(grey()).save(bench.data / row["files"][1])
+    (bench.workspace / "train_index.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    both = ["/data/case_3/image.png", "/data/case_3/image_2.png"]
+    assert [*(await bench("view_image", paths=["case_3"])).data["images"]] == both
+    shown = [*(await bench("view_image")).data["images"]]
+    assert len(shown) == 16 and all(
+        one.replace("image.png", "image_2.png") in shown for one in shown if one.endswith("image.png")
+    )

@@ -18,7 +18,7 @@ _MAX_INDEX = 64 << 20
 
 def named(roots: Roots, given: Sequence[str], masks: bool = False) -> tuple[list[str], list[str]]:
     """Paths for what was given, what is there as it is written first, and a note for each pattern that matches more
-    than there is room for. Of a sample_id the first image, or with `masks` its mask. Raises ToolRefused."""
+    than there is room for. Of a sample_id the images of all its views, or with `masks` its mask. Raises ToolRefused."""
     paths: list[str] = []
     notes: list[str] = []
     cases: Cases | None = None
@@ -35,7 +35,7 @@ def named(roots: Roots, given: Sequence[str], masks: bool = False) -> tuple[list
             paths += found[: max(0, room - 1)]
         else:
             cases = cases or Cases(roots)
-            paths.append(_of_sample(cases.rows[one], masks) if one in cases.rows else one)
+            paths += _of_sample(cases.rows[one], masks) if one in cases.rows else [one]
     if len(paths) > MOST_PICTURES:
         raise ToolRefused(f"These are {len(paths)} pictures; at most {MOST_PICTURES} are shown side by side.")
     return paths, notes
@@ -89,18 +89,20 @@ class Cases:
         groups: dict[str, list[dict[str, Any]]] = {}
         for row in self.rows.values():
             groups.setdefault(_class_of(row), []).append(row)
-        room = max(1, MOST_PICTURES // len(groups))
+        views = max(len(_of_sample(row)) for row in self.rows.values())
+        room = max(1, MOST_PICTURES // (len(groups) * views))
         rows = [
             group[place * len(group) // min(room, len(group))]
-            for _, group in sorted(groups.items())[:MOST_PICTURES]
+            for _, group in sorted(groups.items())[: max(1, MOST_PICTURES // views)]
             for place in range(min(room, len(group)))
         ]
-        return [_of_sample(row) for row in rows], [self._mask(row) for row in rows]
+        shown = [(path, self._mask(row)) for row in rows for path in _of_sample(row)][:MOST_PICTURES]
+        return [path for path, _ in shown], [mask for _, mask in shown]
 
     def _mask(self, row: dict[str, Any]) -> str:
         """A target may be a report, too, which is no path."""
         try:
-            path = _of_sample(row, masks=True)
+            (path,) = _of_sample(row, masks=True)
             return path if kind_of(self.roots.locate(path)) == "file" else ""
         except ToolRefused:
             return ""
@@ -111,9 +113,10 @@ def _class_of(row: dict[str, Any]) -> str:
     return ", ".join(map(str, label)) if isinstance(label, list) else "" if label is None else str(label)
 
 
-def _of_sample(row: dict[str, Any], masks: bool = False) -> str:
+def _of_sample(row: dict[str, Any], masks: bool = False) -> list[str]:
+    """Paths of the views of a case, or of its mask."""
     files = row.get("files")
-    name = row.get("target") if masks else files[0] if isinstance(files, list) and files else None
-    if not isinstance(name, str) or not name:
+    names = [row.get("target")] if masks else files if isinstance(files, list) else []
+    if not names or not all(isinstance(name, str) and name for name in names):
         raise ToolRefused(f"{row['sample_id']} has no {'mask' if masks else 'image'} in {INDEX}.")
-    return f"/data/{name}"
+    return [f"/data/{name}" for name in names]
