@@ -169,8 +169,8 @@ IN_FILMS: dict[str, tuple[Fault, str, str]] = {
     ),
     "other class": (
         lambda root: change(root, "img004.png,P004,sick", "img004.png,P004,well"),
-        "1 image with another class by folder 1 than by column label",
-        "sick/img004.png (sick and well)",
+        "1 image with another class by column label of table.csv than by folder 1",
+        "sick/img004.png (well and sick)",
     ),
     "few": (
         lambda root: [path.unlink() for path in sorted((root / "sick").iterdir())[2:]],

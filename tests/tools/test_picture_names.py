@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import nibabel
 import numpy as np
 from PIL import Image
 
@@ -103,3 +104,13 @@ async def test_a_case_of_several_views_shows_them_all(bench) -> None:
     assert len(shown) == 16 and all(
         one.replace("image.png", "image_2.png") in shown for one in shown if one.endswith("image.png")
     )
+
+
+async def test_few_frames_of_a_scan_are_channels_that_are_all_drawn(bench) -> None:
+    for name, frames in (("two", 2), ("times", 9)):
+        nibabel.save(
+            nibabel.Nifti1Image(np.zeros((8, 8, 4, frames), np.float32), np.eye(4)), bench.data / f"{name}.nii.gz"
+        )
+    assert "channels 1 to 2 of 2" in (await bench("view_image", paths=["/data/two.nii.gz"])).summary
+    assert "channel" not in (await bench("view_image", paths=["/data/times.nii.gz"])).summary
+    assert "channel 1 of 2" in (await bench("view_image", paths=["/data/two.nii.gz", "/data/times.nii.gz"])).summary

@@ -37,12 +37,13 @@ _PLANES = (("axial", 2, "R", "A"), ("coronal", 1, "R", "S"), ("sagittal", 0, "A"
 class Scene:
     """An image with one channel (or colours) on canonical axes: `array` (X, Y, Z), (H, W) or (H, W, 3) of bytes."""
 
-    def __init__(self, image: Image, between: float = 1.0) -> None:
+    def __init__(self, image: Image, between: float = 1.0, channel: int = 0) -> None:
         """`between`: mm from slice to slice where the files do not say."""
         self.image = image
         turned = canonical(image)
         colours = image.affine is None and image.array.shape[-1] >= 3 and image.array.dtype == np.uint8
-        self.array = turned.array[..., :3] if colours else turned.array[..., 0]
+        self.channels = 1 if colours else turned.array.shape[-1]
+        self.array = turned.array[..., :3] if colours else turned.array[..., channel]
         self.flat = image.affine is None
         self.placed = turned.affine is not None and not np.array_equal(turned.affine, np.eye(4))
         self.spacing = turned.grid.spacing if self.placed else (1.0, 1.0, between)

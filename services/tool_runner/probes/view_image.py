@@ -17,6 +17,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 _MAX_BYTES = 48_000
+MOST_CHANNELS = 4
+"""That are drawn of one image."""
 _SLICES = 300
 """Of a longer stack every second, third, ... picture is read."""
 _COLOURS = (
@@ -32,13 +34,16 @@ def load(virtual: str) -> tuple[Any, dict[str, Any], float]:
     from _paths import real_path
 
     from shared.imaging.formats import format_of
+    from shared.imaging.headers import peek
     from shared.imaging.inputs import input_files
     from shared.imaging.volume import BadImage, read
 
     files = input_files(real_path(virtual))
     kinds = {found.kind if (found := format_of(file)) else None for file in files}
     if len(files) == 1 or kinds == {"dicom"}:
-        image = read(files, axis4="first", uneven="accept")
+        # A few are channels, as in a case; many are times.
+        few = len(files) == 1 and 1 < peek(files[0]).frames <= MOST_CHANNELS
+        image = read(files, axis4="channels" if few else "first", uneven="accept")
         return image, {"format": found.name if (found := format_of(files[0])) else "image"}, 1.0
     step = -(-len(files) // _SLICES)
     kept = []
@@ -76,6 +81,8 @@ class Look:
     mask: np.ndarray | None
     data: dict[str, Any]
     lines: list[str]
+    others: list[Any]
+    """Scenes of its further channels."""
 
 
 def look(virtual: str, overlay: str, alone: bool) -> Look:
@@ -85,6 +92,7 @@ def look(virtual: str, overlay: str, alone: bool) -> Look:
 
     image, facts, between = load(virtual)
     scene = Scene(image, between)
+    others = [Scene(image, between, channel) for channel in range(1, min(scene.channels, MOST_CHANNELS))]
     mask = overlay_of(scene, overlay) if overlay else None
     low, high, said = grey_range(scene, mask)
     data = {
@@ -103,8 +111,11 @@ def look(virtual: str, overlay: str, alone: bool) -> Look:
     if mask is not None:
         values, counts = np.unique(mask[mask != 0], return_counts=True)
         data["labels"] = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
+    if others:
+        each = f"channels 1 to {len(others) + 1} of {scene.channels}, one after the other, each in a range of its own"
+        lines.append(each if alone else f"channel 1 of {scene.channels}")
     lines += [f"left out: {facts['left_out']}"] if "left_out" in facts else []
-    return Look(scene, mask, data, [*lines, *scene.notes])
+    return Look(scene, mask, data, [*lines, *scene.notes], others)
 
 
 def view(wanted: list[dict[str, str]]) -> dict[str, Any]:
@@ -129,7 +140,7 @@ def view(wanted: list[dict[str, str]]) -> dict[str, Any]:
             sight.mask = np.where(sight.mask != 0, np.searchsorted(values, sight.mask) + 1, 0)
     colours = [_COLOURS[number % len(_COLOURS)][0] for number in range(_MOST_LABELS)]
     if len(wanted) == 1:
-        _, picture = draw([seen[0].scene], seen[0].mask, seen[0].mask, colours, _MAX_BYTES, lossy=True)
+        _, picture = draw([seen[0].scene, *seen[0].others], seen[0].mask, seen[0].mask, colours, _MAX_BYTES, lossy=True)
         text = "\n".join([f"{wanted[0]['path']}: {seen[0].lines[0]}", *seen[0].lines[1:]])
         return {"summary": text, "data": {**seen[0].data, "picture": base64.b64encode(picture).decode()}}
     cells: list[Any] = []

@@ -9,7 +9,9 @@ from shared.dataset.profile.findings import DOUBTFUL, NOTE, UNUSABLE, Findings
 from shared.dataset.survey.evidence import LIKELY, Evidence
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.table_looks import TableLook, keys_of, plain
+from shared.dataset.tables.column_words import label_likeness
 from shared.dataset.tables.tables import SEPARATED
+from shared.dataset.tables.words import outcomes
 
 if TYPE_CHECKING:
     from shared.dataset.survey.survey import Survey
@@ -35,13 +37,14 @@ def check_tables(seen: "Survey", found: Findings) -> None:
         if scaling:
             found.say(NOTE, f"Columns {' and '.join(scaling[:2])} of {table.said} tell how numbers become values: "
                             "name them as slope and intercept in the rules where headers do not")  # fmt: skip
-    label = next((one for one in seen.labels if one.score >= LIKELY * one.share), None)
+    likely = [one for one in seen.labels if one.score >= LIKELY * one.share]
+    label = next((one for one in likely if _called_so(one, seen)), None)
     patient = next(iter(seen.patients), None)
     sure = patient if patient and patient.score >= _SURE * patient.share else None
+    for one in seen.labels if likely else ():
+        _spellings(one, found)
     if label:
         _classes(seen, label, sure, found)
-        for one in seen.labels:
-            _spellings(one, found)
         _disagree(seen, label, found)
         _sources(seen, label, found)
         _shortcut(seen, label, found)
@@ -77,6 +80,15 @@ def _rows(seen: "Survey", table: TableLook, whole: bool, found: Findings) -> Non
     if len(gone) < len(table.rows):
         found.add(DOUBTFUL, gone, f"row(s) of {table.said} without a file",
                   "they are left out; copy the files from their source")  # fmt: skip
+
+
+def _called_so(label: Evidence, seen: "Survey") -> bool:
+    """Whether a header calls them classes, or nothing but names and folders could: what is said of a column of visits
+    is said of nothing that anybody learns."""
+    column = label.source.column or label.source.array or ", ".join(label.columns)
+    if column:
+        return label_likeness(column) > 0.5 or bool(label.columns) or outcomes(label.values)
+    return outcomes(label.values) or not any(table.key for table in seen.tables)
 
 
 def _classes(seen: "Survey", label: Evidence, patient: Evidence | None, found: Findings) -> None:

@@ -22,6 +22,7 @@ from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.survey import BUDGET, Survey, survey
 from shared.dataset.survey.table_looks import TableLook
 from shared.dataset.tables.cells import TableError
+from shared.dataset.tables.mails import MAIL, read_mail
 from shared.dataset.tables.separated import read_text
 from shared.imaging.formats import BY_SUFFIX
 from shared.imaging.nrrd_names import segments
@@ -160,13 +161,13 @@ def _prose(one: TableLook) -> bool:
 def _documents(seen: Survey) -> dict[str, str]:
     """Those nearest to the root first; licences say nothing of the data."""
     tables = {one.file for one in seen.tables if not _prose(one)}
-    prose = [one for one in seen.families if len(one) == 1 and one.suffix in (".txt", ".md", ".eml")]
-    lone = [one.listing.files[one.at[0]] for one in prose]
+    single = [file for one in seen.families if len(one) <= MOST_DOCUMENTS for file in one.files]
+    lone = [file for file in single if file.lower().endswith((".txt", ".md", MAIL))]
     told = [file for file in lone if file not in tables and not _LICENCE.search(file)]
     found: dict[str, str] = {}
     for file in sorted(told, key=lambda file: (file.count("/"), natural_key(file)))[:MOST_DOCUMENTS]:
         try:
-            text = read_text(seen.root / file).strip()
+            text = read_mail(seen.root / file) if file.lower().endswith(MAIL) else read_text(seen.root / file).strip()
         except TableError:
             continue
         plain = "".join(sign for sign in text if sign.isprintable() or sign == "\n")
