@@ -6,7 +6,7 @@ from shared.contracts.questions import NO, YES, Option, Question
 from shared.contracts.rules import Rules
 from shared.dataset.tables.column_words import label_likeness
 from shared.dataset.tables.narrowing import called, narrowed
-from shared.dataset.tables.words import outcomes, says_nothing
+from shared.dataset.tables.words import meant, outcomes, says_nothing
 from shared.vocabulary.reading import read
 
 KEY, ALL = "only", "all"
@@ -27,7 +27,10 @@ def unreadable(brief: Brief, best: Proposal) -> Question | None:
         return None
     wanted = sorted(one.rpartition("/")[2] for one in read(said).concepts("finding"))
     sure, plain = _headed(Rules.model_validate(best.rules)), all(name.isdecimal() for name in names)
-    if (sure and not wanted) or plain or called(said, names) or outcomes(names) or any(map(_readable, names)):
+    labels = brief.planned.plan.labels if brief.planned else ()
+    lost = not sure and bool(labels) and not meant(labels, names)[0]  # numbers, too, may be of another question then
+    known = called(said, names) or outcomes(names) or any(map(_readable, names))
+    if known or (sure and not wanted) or (plain and not lost):
         return None
     about = f"The request is about {', '.join(wanted)}. " if wanted else ""
     return Question(

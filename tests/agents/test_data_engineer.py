@@ -111,6 +111,9 @@ def test_classes_of_a_column_that_is_not_called_so_are_never_guessed(bench: Benc
     films(bench, lambda n: {"reader": ("Dr. Sommer", "Dr. Yildiz")[n % 2]})
     asked = bench.run(brief(requirement="is the macula healthy, or which disease is it?"))
     assert (asked.tool, asked.answer.key, asked.answer.default) == ("ask_person", "classes", "no")
+    films(bench, lambda n: {"pictures": n % 2 + 1})
+    counted = bench.run(brief(requirement="fracture or not", labels=("fracture", "no fracture")))
+    assert (counted.tool, counted.answer.key, counted.answer.default) == ("ask_person", "classes", "no")
     films(bench, lambda n: {"diagnosis": ("DR1", "DR2")[n % 2]})
     assert bench.run(brief(requirement="tell the two groups apart")).tool == "submit_dataset"
 

@@ -20,6 +20,7 @@ from shared.contracts.tools import ProposeRules
 from shared.dataset.profile import damaged
 from shared.dataset.propose import explain, propose
 from shared.dataset.survey.survey import survey
+from shared.dataset.tables.words import meant
 
 MOST = 0.8
 """Share of the image files that the first proposal takes, below which rules are likely to be written by hand."""
@@ -51,7 +52,9 @@ def main() -> dict[str, Any]:
         why = explain(root, asked.task, seen)
         told = f"No rules explain these files for {asked.task}. {why} {unread}".rstrip()
         return {"summary": f"{told}\n\n{rules_page()}", "data": {"proposals": [], "why": why}}
-    by_hand = found[0].coverage.used < MOST * found[0].coverage.files
+    best = found[0].coverage
+    # A class that was asked for and is not there means that another column tells it.
+    by_hand = best.used < MOST * best.files or bool(meant(asked.only, best.label_names)[1])
     parts = []
     for number, one in enumerate(found, 1):
         text = yaml.safe_dump(one.rules, sort_keys=False, allow_unicode=True, width=110)
