@@ -39,7 +39,8 @@ OTHER_KIND = Expected(
 )
 NO_VIEW = "case without one image of each of `views`: add the one that is missing, or exclude the one too many"
 OTHER_VIEW = Expected("image of another view than `views` names: nothing to do", "no_image")
-REPLACED = Expected("file in whose place another one is taken (`take: first`): nothing to do", "no_image")
+# No Expected: whoever says which of two images counts could take the easy one.
+REPLACED = "file in whose place another one is taken (`take: first`): nothing to do"
 DRAWING = Expected("mask that no rule takes: nothing to do, or add a pattern to `masks`", "no_image")
 _LOOKED_AT = 3
 """Files that say what others are that are called alike."""
@@ -255,11 +256,13 @@ def _case(rules: Rules, key: str, members: Sequence[Sequence[Taken]], account: A
         account.leave(SEVERAL_FILES, key)
         return None
     if rules.views is not None:
-        ordered = [_in_order(rules.views, some, account) for some in ordered]
-        counts = {len(some) for some in ordered}
-        if counts != {len(rules.views.order)}:
+        chosen = [_in_order(rules.views, some) for some in ordered]
+        if {len(some) for some in chosen} != {len(rules.views.order)}:
             account.leave(NO_VIEW, key)
             return None
+        used = {one.file for some in chosen for one in some}
+        account.leave(OTHER_VIEW, *(one.file for some in ordered for one in some if one.file not in used))
+        ordered, counts = chosen, {len(rules.views.order)}
     if rules.several == "views" and not single:
         if len(counts) > 1:
             account.leave(UNEVEN_VIEWS, key)
@@ -273,13 +276,12 @@ def _case(rules: Rules, key: str, members: Sequence[Sequence[Taken]], account: A
     return Found(key, images, _agreed(ordered), [(one.file, one.fields) for one in ordered[0]])
 
 
-def _in_order(views: Views, some: Sequence[Taken], account: Account) -> list[Taken]:
+def _in_order(views: Views, some: Sequence[Taken]) -> list[Taken]:
     """The one image of each view; none where one is missing or there twice."""
     named: dict[str, list[Taken]] = defaultdict(list)
     for one in some:
         named[joined(one.fields.get(views.field, ""))].append(one)
-    wanted = [named.pop(joined(name), []) for name in views.order]
-    account.leave(OTHER_VIEW, *(one.file for held in named.values() for one in held))
+    wanted = [named.get(joined(name), []) for name in views.order]
     return [held[0] for held in wanted if len(held) == 1]
 
 

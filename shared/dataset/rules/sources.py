@@ -15,7 +15,7 @@ from shared.dataset.rules.by_names import columns_of, rows_between, rows_told
 from shared.dataset.rules.counting import COLUMN, Row, chosen, column_of, counting, keys_of
 from shared.dataset.rules.found import Account, Found, RulesError
 from shared.dataset.rules.gather import compiled, fields_of, same_fields, zeros_apart
-from shared.dataset.rules.reasons import UNREAD, Expected
+from shared.dataset.rules.reasons import UNREAD
 from shared.dataset.tables.cells import Table as Rows
 from shared.dataset.tables.cells import TableError, cell, comparable, nearest, readable
 from shared.dataset.tables.forms import base, same
@@ -209,8 +209,7 @@ class Sources:
         unnamed = sum(not text for text in keys)
         if unnamed:
             self.account.leave(f"row of {file} without a key in {key!r}: fill it in", *[f"{file}: ''"] * unnamed)
-        if gone := self._of_excluded(matching):
-            self.account.leave(Expected(f"row of {file} for an image that the rules exclude", "no_image"), *gone)
+        gone = self._of_excluded(matching)  # of which the images are accounted for
         if left := [text for text in matching.unknown if text not in gone]:
             self.account.leave(f"row of {file} whose {key!r} names no image: add the image, or nothing to do", *left)
             if matching.unnamed:
