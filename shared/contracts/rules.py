@@ -364,6 +364,8 @@ class Rules(Contract):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
+        if self.views is not None and self.several != "views":
+            raise ValueError("`views` names the views of a case: set `several: views`")
         if not self.images and not self.listed:
             raise ValueError("`images` says nothing: give at least one pattern")
         if self.task == "diagnosis" and not self.label and not self.listed:

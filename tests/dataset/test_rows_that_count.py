@@ -335,3 +335,30 @@ def test_turkish_is_told_from_other_letters(tmp_path: Path) -> None:
     ):
         (tmp_path / "t.csv").write_bytes(content.encode(encoding))
         assert encoding_of(tmp_path / "t.csv") == encoding
+
+
+def test_what_a_list_names_is_excluded_and_its_rows_are_not_lost(tmp_path: Path) -> None:
+    for number in (1, 2, 3, 4):
+        picture(tmp_path / f"{number:03d}.png", number)
+    text(tmp_path / "withdrawn.txt", "# by mail of 3 May\n002.png\n004.png (blurred)\n")
+    text(tmp_path / "t.csv", "id,label\n1,a\n2,b\n3,b\n4,a\n")
+    named = {"t": {"file": "t.csv", "key": "id"}, "gone": {"file": "withdrawn.txt", "key": "column_1", "names": "name"}}
+    asked = {"images": "{n}.png", "tables": named, "label": {"source": {"table": "t", "column": "label"}}}
+    withdrawn = {"source": {"table": "gone", "column": "column_1"}, "reason": "withdrawn"}
+    done = carried_out(tmp_path, exclude=[withdrawn], **asked)
+    assert labels(done) == {"001.png": "a", "003.png": "b"}
+    assert done.left_out == {"excluded by the rules: withdrawn": ["002.png", "004.png"]}
+
+    done = carried_out(tmp_path, exclude=[{"files": "004.png", "reason": "dark"}], **asked)
+    assert done.left_out == {"excluded by the rules: dark": ["004.png"]}  # once, as the image
+    assert (done.coverage.lost, done.coverage.lossless) == (1, {})
+
+
+def test_people_are_told_apart_by_several_parts_of_a_path(tmp_path: Path) -> None:
+    for name in ("C1/07_a", "C1/07_b", "C2/07_a"):
+        picture(tmp_path / f"{name}.png")
+    rules = {"images": "C{centre}/{person}_{eye}.png", "label": {"source": {"field": "eye"}}}
+    done = carried_out(tmp_path, patient={"field": "{centre}-{person}"}, **rules)
+    assert [case.patient for case in done.cases] == ["1-07", "1-07", "2-07"]
+    with pytest.raises(RulesError, match="no case has one value of the field 'center'"):
+        carried_out(tmp_path, patient={"field": "{center}-{person}"}, **rules)

@@ -75,6 +75,8 @@ def test_single_files_are_excluded_and_views_have_an_order(tmp_path: Path) -> No
     assert done.left_out["excluded by the rules: rejected"] == ["3_1.dcm"]
     assert done.coverage.lossless == {"no_image": 1}  # the skew view of a case that is there; a whole case is no such
     assert done.coverage.views == {"2": 3} and "views: 3 cases of 2" in in_words(done.coverage)
+    with pytest.raises(ValueError, match="set `several: views`"):
+        carried_out(tmp_path, **{**asked, "several": "slices"})
     whole = carried_out(tmp_path, exclude=[{**note, "of": "case"}], **asked)
     assert [case.key for case in whole.cases] == ["0", "1"]
 

@@ -157,9 +157,7 @@ def _by_its_names(draft: Draft, root: Path) -> list[Draft]:
     layers = sorted({layer for layer, _ in own})
     named = ({str(value): name for (place, value), name in own.items() if place == layer} for layer in layers)
     made = zip(layers, named, strict=True)
-    return [
-        replace(draft, names=names, index=layer if len(layers) > 1 else None, by_name=True) for layer, names in made
-    ]
+    return [replace(draft, names=names, index=layer if layers != [0] else None, by_name=True) for layer, names in made]
 
 
 def renamed(rule: MaskRule) -> Callable[[str], str]:

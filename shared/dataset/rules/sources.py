@@ -248,7 +248,7 @@ class Sources:
         """Join rows whose key names nothing or fits several cases, by those cases alone of which `rows` of the table
         say the same: a number that two machines count with. Takes their keys out of what is ambiguous or unknown."""
         columns = {column_of(name, Rows(tuple(rows[0][1]), []), column): field for column, field in table.rows.items()}
-        open_ = {*matching.ambiguous, *matching.unknown}
+        unsettled = {*matching.ambiguous, *matching.unknown}
         of_rows: dict[tuple[str, ...], list[tuple[str, Row]]] = defaultdict(list)
         for text, row in rows:
             of_rows[tuple(same(table.called.get(row[one], row[one])) for one in columns)].append((text, row))
@@ -259,14 +259,14 @@ class Sources:
         settled: set[str] = set()
         for said, some in of_rows.items():
             among = of_cases.get(said, [])
-            if not among or open_.isdisjoint(text for text, _ in some):
+            if not among or unsettled.isdisjoint(text for text, _ in some):
                 continue
             again = self._matching(name, matching.names, [text for text, _ in some], among)
             for text, row in some:
-                if text in open_:
-                    found_here = again.cases.get(text, ())
-                    settled |= {text} if found_here else set()
-                    for place in found_here:
+                if text in unsettled:
+                    places = again.cases.get(text, ())
+                    settled |= {text} if places else set()
+                    for place in places:
                         found.rows[among[place]].append(row)
         if settled:
             matching.ambiguous = {text: fits for text, fits in matching.ambiguous.items() if text not in settled}
