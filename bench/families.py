@@ -1,6 +1,6 @@
 """Which of the dataset families of tests/families the search finds rules for: python -m bench.families [NAME ...]
 
-`--of second`, `third` and so on to `eleventh` takes the datasets of bench/strangers, which nobody tunes for.
+`--of second`, `third` and so on to `twelfth` takes the datasets of bench/strangers, which nobody tunes for.
 
 Each family is written anew, its rules are searched for as the Data Engineer's playbook does, and the cases that they
 give are held against the truth file: files of a case, patients, labels, structures, texts. A family is `right` when all
@@ -176,7 +176,7 @@ def _tried(folder: Path, one: Proposal, truth: Mapping[str, Any]) -> tuple[dict[
     return compare(cases, truth), "JOINED" if _joined(folder, cases, truth) else patients(cases, truth)
 
 
-ROOMS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh")
+ROOMS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth")
 
 
 def main(words: Sequence[str]) -> None:

@@ -19,7 +19,9 @@ from services.data_engineer.role import ROLE
 from shared.agent.brief import Brief, make_brief
 from shared.agent.core import Decision
 from shared.agent.desk import Desk
+from shared.agent.dialogue import exchanges
 from shared.agent.loop import run_agent
+from shared.agent.prompt import opening
 from shared.agent.role import Role
 from shared.bus import Bus
 from shared.contracts.base import new_run_id
@@ -44,6 +46,7 @@ class Quick:
     """Makes the request that a language model would get, and answers with the next file to read."""
 
     name = "quick"
+    opened = sees = False
 
     def __init__(self, turns: int) -> None:
         place = read_catalogue().endpoints["anthropic"]
@@ -52,7 +55,7 @@ class Quick:
         self.asked: list[float] = []
 
     async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
-        self.core.body(role, brief, segment)
+        self.core.body(role, brief, opening(brief), exchanges(segment))
         self.asked.append(time.perf_counter())
         if len(self.asked) > self.turns:
             raise Done

@@ -112,7 +112,10 @@ def run_command(
     without: Annotated[
         list[str] | None, typer.Option(help=f"An ablation: {', '.join(SWITCHES)}; may be repeated.")
     ] = None,
-    unserved: Annotated[bool, typer.Option("--unserved", help="Also requests that no dataset serves.")] = False,
+    unserved: Annotated[
+        bool,
+        typer.Option("--unserved", help="Also requests that no dataset serves, or whose own lacks labels or masks."),
+    ] = False,
     data: Annotated[Path | None, typer.Option(help="Folder with real datasets, each named as `list` does.")] = None,
     parallel: Annotated[int, typer.Option(min=1, help="Runs at once.")] = max(1, (os.cpu_count() or 1) // 2),
     output: Annotated[Path | None, typer.Option("--results", help="FOLDER/results.jsonl without it.")] = None,
@@ -125,8 +128,10 @@ def run_command(
             cores=core or ["playbook"], rounds=rounds, size=size, layout=layout, train_seconds=seconds,
             without=switches(without or ()), unserved=unserved, real=data, parallel=parallel,
         )  # fmt: skip
-        runs.run(plan, lambda one: typer.echo(tables.line(one)))
+        lost = runs.run(plan, lambda one: typer.echo(tables.line(one)))
         typer.echo("\n" + tables.told(results.read(path)))
+        if lost:
+            raise UserError("\n".join([f"No result was had of {len(lost)} runs; call again to run them.", *lost]))
 
 
 @app.command("export")
@@ -138,7 +143,7 @@ def export_command(
     size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
     layout: Annotated[str, typer.Option(help="distributed, or paper.")] = "distributed",
     seed: Annotated[int, typer.Option(help="Of the replica.")] = 0,
-    seconds: Annotated[float, typer.Option(min=1, help="Of training that the prompt allows.")] = 600.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Of training that the prompt allows.")] = 90.0,
 ) -> None:
     """Write a workspace with a prompt to which any coding agent can be pointed; keep DIR.m3bench out of its reach."""
     with told_plainly():
@@ -152,11 +157,18 @@ def export_command(
 def score_command(
     folder: Annotated[Path, typer.Argument(help="What `export` wrote, with a package.", metavar="DIR")],
     system: Annotated[str, typer.Option(help="Whose work it is, for the tables.")] = "another system",
+    actions: Annotated[int | None, typer.Option(min=0, help="That it made, where somebody counted.")] = None,
+    iterations: Annotated[int, typer.Option(min=1, help="Rounds of self-correction, the first one among them.")] = 1,
+    tokens: Annotated[int, typer.Option(min=0, help="That it used.")] = 0,
+    ended: Annotated[bool, typer.Option("--no-package", help="It stopped; that it left no package counts.")] = False,
     output: Annotated[Path | None, typer.Option("--results", help="DIR.m3bench/results.jsonl without it.")] = None,
 ) -> None:
     """Score the package in DIR by the scorer, the gates and the controls that our own runs get."""
     with told_plainly():
-        found = exported.score(folder, system)
+        found = exported.score(folder, system, ended)
+        if actions is not None:
+            part = results.Part(done=found.valid, actions=actions, iterations=iterations, tokens=tokens)
+            found = found.model_copy(update={"parts": {system: part}})
         results.append(output or folder.with_name(folder.name + ".m3bench") / "results.jsonl", found)
         typer.echo(tables.line(found))
 
@@ -169,7 +181,7 @@ def other_command(
     core: Annotated[str, typer.Option(help="Its model, as `m3builder run --core` names it.")],
     size: Annotated[str, typer.Option(help="tiny or small.")] = "tiny",
     seed: Annotated[int, typer.Option(help="Of the replica.")] = 0,
-    seconds: Annotated[float, typer.Option(min=1, help="Of training that the prompt allows.")] = 600.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Of training that the prompt allows.")] = 90.0,
     wall: Annotated[float, typer.Option(min=1, help="Seconds after which it is stopped.")] = 7200.0,
     output: Annotated[Path | None, typer.Option("--results", help="DIR.m3bench/results.jsonl without it.")] = None,
 ) -> None:

@@ -9,11 +9,12 @@ import asyncio
 import json
 import shutil
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from m3bench.results import Result, Setting
-from m3bench.runs import followed, place_data, result_of
+from m3bench.runs import One, commit, followed, machine, place_data, result_of
 from m3bench.tasks import Task, card_of, find
 from services.gateway.client import Gateway
 from services.tool_runner.mounts import library, templates
@@ -60,7 +61,7 @@ def export(task: Task, folder: Path, size: str, layout: str, seed: int, train_se
             dataset = gateway.add_dataset(card_of(task), data)["dataset_ids"][0]
             budget = Budget(train_seconds=train_seconds)
             run_id = gateway.request_run(request, budget=budget, dataset=dataset, seed=seed)
-            events, _ = followed(gateway, run_id, dataset, until=DatasetLocked)
+            events, _ = followed(gateway, run_id, dataset, task.structures, until=DatasetLocked)
         state = fold(run_id, enumerate(events, 1))
         if state.locked is None:
             raise UserError(f"{task.name} was not locked: {state.finished.reason if state.finished else state.status}")
@@ -73,11 +74,12 @@ def export(task: Task, folder: Path, size: str, layout: str, seed: int, train_se
         down(Home(beside / "home"))
 
 
-def score(folder: Path, name: str) -> Result:
+def score(folder: Path, name: str, ended: bool = False) -> Result:
     """Score `<folder>/package`, or what a template's last fit left beside it, as the work of the system `name`. Once: a
     run has one score.
 
-    Raises UserError when there is nothing to score.
+    `ended`: the system has stopped, so a folder without a package is a result, too. Raises UserError for such a folder
+    otherwise, and for one that `export` did not write.
     """
     folder, began = folder.absolute(), time.monotonic()
     beside, last = folder.with_name(folder.name + ".m3bench"), folder / FITTED
@@ -86,9 +88,12 @@ def score(folder: Path, name: str) -> Result:
         told = json.loads((beside / "exported.json").read_text(encoding="utf-8"))
     except OSError:
         raise UserError(f"{beside} does not hold what `m3bench export` sealed; name the folder that it wrote") from None
-    if not (package / "predict.py").is_file():
-        raise UserError(f"{package} holds no predict.py; {folder / 'PROMPT.md'} says what a package is")
     setting = Setting.model_validate(told["setting"] | {"core": name})
+    if not (package / "predict.py").is_file():
+        reason = f"{package} holds no predict.py"
+        if not ended:
+            raise UserError(f"{reason}; once the system has stopped without one, --no-package puts that on record")
+        return _nothing(setting, told["request"], reason)
     system = _up(beside)
     try:
         asyncio.run(_played(system, told["run_id"], package))
@@ -98,8 +103,17 @@ def score(folder: Path, name: str) -> Result:
     finally:
         down(Home(beside / "home"))
     state = fold(told["run_id"], enumerate(events, 1))
-    found = result_of(setting, find(setting.task), told["request"], state, trace, (), time.monotonic() - began)
+    found = result_of(One(setting, find(setting.task), told["request"]), state, trace, (), time.monotonic() - began)
     return found.model_copy(update={"parts": {}})
+
+
+def _nothing(setting: Setting, request: str, reason: str) -> Result:
+    task = find(setting.task)
+    return Result(
+        setting=setting, kind=task.kind, request=request, dataset=task.card, right=True, end="no_package", level="none",
+        floor=task.replicas[setting.size].get("floor"), reason=reason, seconds=0.0, commit=commit(), machine=machine(),
+        at=datetime.now(UTC),
+    )  # fmt: skip
 
 
 def _up(beside: Path) -> System:

@@ -10,20 +10,20 @@ from shared.contracts.base import Contract, TaskKind
 from shared.contracts.runs import Switch
 from shared.errors import UserError
 
-UNSERVED = "unserved"
-"""Task of the requests that no dataset can serve."""
+UNSERVED, LACKING = "unserved", "lacking"
+"""Tasks of the requests that no dataset can serve, and of those whose dataset lacks what it is asked for."""
 
 
 class Part(Contract):
     """What one role did in a run."""
 
     done: bool
-    """Task Manager: the right dataset; Data Engineer: cases and a lock; Architect: a module that the probe took;
-    Trainer: a package that the probe took (paper, section 3.5)."""
+    """Task Manager: the right dataset, without having been told it; Data Engineer: cases and a lock; Architect: a
+    module that the probe took; Trainer: a package that the probe took (paper, section 3.5)."""
     turns: int = 0
     actions: int = 0
     iterations: int = 0
-    """Turns in which something was refused or failed and had to be done again."""
+    """Of its own work: 1, and one for each turn in which something was refused or failed and had to be done again."""
     tokens: int = 0
     estimated: bool = False
 
@@ -32,7 +32,7 @@ class Setting(Contract):
     """What is tried: two runs of the same setting are the same experiment."""
 
     task: str
-    """Name of the benchmark's task, or `unserved`."""
+    """Name of the benchmark's task, `unserved N`, or `lacking` and the task whose dataset lacks it."""
     core: str
     round: int = Field(ge=0)
     """Also the seed of the replica, and which of the task's requests is asked."""
@@ -48,12 +48,12 @@ class Setting(Contract):
 class Result(Contract):
     setting: Setting
     kind: TaskKind | None
-    """None of an unserved request."""
+    """None of a request that cannot be served."""
     request: str
     dataset: str = ""
     """Id of the dataset that was taken."""
     right: bool
-    """Whether that is the one which is meant; for an unserved request, whether the run asked or said so."""
+    """Whether that is the one which is meant; where none can serve, whether the run asked or said so."""
     asked: tuple[str, ...] = ()
     """Questions that a person was asked."""
     end: str
@@ -63,8 +63,10 @@ class Result(Contract):
     low: float | None = None
     high: float | None = None
     patients: int = 0
+    reached: float | None = None
+    """In the benchmark's metric, where the plan has another one, too."""
     floor: float | None = None
-    """Lower end of the benchmark's acceptable range."""
+    """Lower end of the benchmark's acceptable range, in its metric."""
     no_image: float | None = None
     greys: float | None = None
     network: float | None = None
@@ -89,7 +91,15 @@ class Result(Contract):
 
     @property
     def useful(self) -> bool:
-        return self.level == "useful"
+        """By the scorer, on the dataset that is meant."""
+        return self.level == "useful" and self.right
+
+    @property
+    def completed(self) -> bool:
+        """As the paper counts (section 3.2): in the acceptable range. Here it also has to be valid, on the dataset that
+        is meant."""
+        inside = self.reached is not None and self.floor is not None and self.reached >= self.floor
+        return self.valid and self.right and inside
 
     @property
     def actions(self) -> int:
@@ -105,7 +115,8 @@ class Result(Contract):
 
     @property
     def iterations(self) -> int:
-        return sum(part.iterations for part in self.parts.values())
+        """One, and all rounds of self-correction."""
+        return 1 + sum(part.iterations - 1 for part in self.parts.values())
 
 
 def read(path: Path) -> list[Result]:

@@ -1,30 +1,34 @@
 """Runs of the benchmark, from the sentence to the score: tasks x cores x rounds on an embedded system of its own.
 
 All cards are registered, with the distractors; of the tasks that are run the data are there. A round is a seed of the
-replicas and one of each task's requests. A question is answered as by a person who knows which dataset is meant and
-takes the proposed answer to everything else; what was asked stands in the result.
+replicas and one of each task's requests. A question is answered as by a person who knows which dataset and structures
+are meant and takes the proposed answer to everything else, but grants no more than the budget; what was asked stands in
+the result.
 """
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 from m3bench import cards, replicas, results
-from m3bench.results import UNSERVED, Part, Result, Setting
-from m3bench.tasks import Task, card_of, unserved
+from m3bench.results import LACKING, UNSERVED, Part, Result, Setting
+from m3bench.tasks import Task, card_of, lacking, unserved
 from services.gateway.client import Gateway
 from services.gateway.trace_model import Trace
 from shared.contracts.base import Event
 from shared.contracts.events import decode_event
-from shared.contracts.questions import QuestionAsked
-from shared.contracts.runs import Budget, RunFinished, Switch
+from shared.contracts.questions import END, Question, QuestionAsked
+from shared.contracts.runs import Budget, End, RunFinished, Switch
 from shared.contracts.state import RunState, fold
 from shared.embedded.home import Home
 from shared.embedded.system import down, up
@@ -54,17 +58,21 @@ class Plan:
     """Folder with real datasets, each in a folder of its card's id."""
     parallel: int = 1
 
-    def settings_of(self, number: int) -> list[tuple[Setting, Task | None, str]]:
-        """Those of a round, with their task and request."""
-        found: list[tuple[Setting, Task | None, str]] = []
+    def runs_of(self, number: int) -> list["One"]:
+        """Those of a round."""
+        found: list[One] = []
+        without = {one.task: one.files for one in lacking()} if self.unserved else {}
         for core in self.cores:
             for task in self.tasks:
                 real = bool(self.real and (self.real / task.card).is_dir())
                 request = task.requests[number % len(task.requests)]
-                found.append((self._setting(task.name, core, number, real), task, request))
+                found.append(One(self._setting(task.name, core, number, real), task, request))
+                if files := without.get(task.name):
+                    setting = self._setting(f"{LACKING} {task.name}", core, number, False)
+                    found.append(One(setting, task, request, files))
             if self.unserved:
                 for place, request in enumerate(unserved()):
-                    found.append((self._setting(f"{UNSERVED} {place + 1}", core, number, False), None, request))
+                    found.append(One(self._setting(f"{UNSERVED} {place + 1}", core, number, False), None, request))
         return found
 
     def _setting(self, task: str, core: str, number: int, real: bool) -> Setting:
@@ -74,27 +82,44 @@ class Plan:
         )  # fmt: skip
 
 
-def run(plan: Plan, tell: Callable[[Result], None]) -> None:
+@dataclass(frozen=True)
+class One:
+    """A run that is to be made."""
+
+    setting: Setting
+    task: Task | None
+    """None where no dataset serves the request."""
+    request: str
+    taken_out: tuple[str, ...] = ()
+    """Patterns of names that the dataset lacks."""
+
+
+def run(plan: Plan, tell: Callable[[Result], None]) -> list[str]:
     """Run what the results do not have yet; each result is written, and told, when its run has ended.
 
-    Raises UserError, before anything is started, for a file of results that cannot be read. What was interrupted is
-    run again by the next call.
+    Returns a line for each run of which no result was had. These, and what was interrupted, are run again by the next
+    call. Raises UserError, before anything is started, for a file of results that cannot be read.
     """
     data = plan.folder.absolute() / "data"
     done = {result.setting for result in results.read(plan.results)}
-    rounds = [[one for one in plan.settings_of(number) if one[0] not in done] for number in range(plan.rounds)]
+    rounds = [[one for one in plan.runs_of(number) if one.setting not in done] for number in range(plan.rounds)]
     if not any(rounds):
-        return
+        return []
     data.mkdir(parents=True, exist_ok=True)
     roots = (data, plan.real.absolute()) if plan.real else (data,)
     home = plan.folder.absolute() / "home"
+    lost: list[str] = []
     # Runs at once train at once and share the cores: threads that wait for each other's are several times slower.
     os.environ.setdefault("M3_TRAIN_JOBS", str(plan.parallel))
     os.environ.setdefault("M3_SANDBOX_CPU_THREADS", str(min(2, max(1, (os.cpu_count() or 1) // plan.parallel))))
     try:
         system = up(Settings(home=home), roots)
         with Gateway(system.settings) as gateway:
-            for path in cards.distractors():
+            for one in gateway.runs():
+                if one.status not in get_args(End):
+                    gateway.cancel(one.run_id, "its benchmark was interrupted; it is run again")
+            here = {task.card for task in plan.tasks}
+            for path in [*cards.distractors(), *(path for path in cards.paths() if path.stem not in here)]:
                 gateway.add_dataset(path.read_text(encoding="utf-8"), here=False)
         for number, todo in enumerate(rounds):
             if not todo:
@@ -103,13 +128,46 @@ def run(plan: Plan, tell: Callable[[Result], None]) -> None:
             with Gateway(system.settings) as gateway:
                 for task in plan.tasks:
                     gateway.add_dataset(card_of(task), folders[task.card])
-            with ThreadPoolExecutor(plan.parallel) as pool:
-                for result in pool.map(lambda one: _one(system.settings, *one), todo):
-                    results.append(plan.results, result)
-                    tell(result)
+            whole = [one for one in todo if not one.taken_out]
+            lost += _side_by_side(plan, system.settings, whole, tell)
+            # Once the runs on all of it have ended, since its card leads to one folder at a time.
+            less = [one for one in todo if one.taken_out]
+            with Gateway(system.settings) as gateway:
+                for task, files in {one.task.card: (one.task, one.taken_out) for one in less if one.task}.values():
+                    folder = data / f"round-{number}" / f"{task.card}-{LACKING}"
+                    shutil.rmtree(folder, ignore_errors=True)  # of a call that was interrupted
+                    place_data(task, folder, plan.size, plan.layout, number)
+                    take_out(folder, files)
+                    gateway.add_dataset(card_of(task), folder)
+            lost += _side_by_side(plan, system.settings, less, tell)
             shutil.rmtree(data / f"round-{number}", ignore_errors=True)
     finally:
         down(Home(home))
+    return lost
+
+
+def _side_by_side(plan: Plan, settings: Settings, todo: Sequence[One], tell: Callable[[Result], None]) -> Iterator[str]:
+    """Run them, as many at once as the plan says; a line for each that raised in place of a result."""
+    with ThreadPoolExecutor(plan.parallel) as pool:
+        begun = {pool.submit(_one, settings, one): one.setting for one in todo}
+        for ended in as_completed(begun):
+            if error := ended.exception():
+                yield f"{begun[ended].task}, round {begun[ended].round}: {type(error).__name__}: {error}"
+            else:
+                results.append(plan.results, ended.result())
+                tell(ended.result())
+
+
+def take_out(folder: Path, patterns: Sequence[str]) -> None:
+    """Remove files and folders whose names fit one of the patterns. Raises ValueError where none does."""
+    found = [path for pattern in patterns for path in folder.rglob(pattern)]
+    if not found:
+        raise ValueError(f"{folder} has no {' and no '.join(patterns)}")
+    for path in found:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _data(plan: Plan, task: Task, number: int, data: Path) -> Path:
@@ -130,24 +188,28 @@ def place_data(task: Task, folder: Path, size: str, layout: str, seed: int) -> N
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _one(settings: Settings, setting: Setting, task: Task | None, request: str) -> Result:
-    began = time.monotonic()
+def _one(settings: Settings, one: One) -> Result:
+    began, setting, task, request = time.monotonic(), one.setting, one.task, one.request
     with Gateway(settings) as gateway:
         budget = Budget(actions=ACTIONS, train_seconds=setting.train_seconds)
         run_id = gateway.request_run(
             request, core=setting.core, budget=budget, seed=setting.round, without=setting.without
         )
-        events, asked = followed(gateway, run_id, task.card if task else None)
+        events, asked = followed(gateway, run_id, task.card if task else None, task.structures if task else ())
         trace = gateway.trace(run_id)
     state = fold(run_id, enumerate(events, 1))
-    return result_of(setting, task, request, state, trace, asked, time.monotonic() - began)
+    return result_of(one, state, trace, asked, time.monotonic() - began)
 
 
 def followed(
-    gateway: Gateway, run_id: str, dataset: str | None, until: type[Event] = RunFinished
+    gateway: Gateway,
+    run_id: str,
+    dataset: str | None,
+    meant: Sequence[str] = (),
+    until: type[Event] = RunFinished,
 ) -> tuple[list[Event], tuple[str, ...]]:
     """The events of a run up to the first of the kind `until`, or its end, and what was asked. `dataset` is the answer
-    where the question is which one; without one such a question ends the run."""
+    where the question is which one; without one such a question ends the run. `meant` are structures."""
     events: list[Event] = []
     asked = []
     for item in gateway.follow(run_id):
@@ -164,24 +226,43 @@ def followed(
                 gateway.cancel(run_id, "none of the datasets offered is meant")
             elif question.wants == "dataset":
                 gateway.answer(run_id, question.key, str(dataset))
+            elif END in question.values:
+                gateway.answer(run_id, question.key, END)
             elif question.default or question.values:
-                gateway.answer(run_id, question.key, question.default or question.values[0])
+                gateway.answer(run_id, question.key, answer_to(question, meant))
             else:
                 gateway.cancel(run_id, "nobody is there to answer")
     return events, tuple(asked)
 
 
-def result_of(
-    setting: Setting, task: Task | None, request: str, state: RunState, trace: Trace, asked: tuple[str, ...],
-    seconds: float,
-) -> Result:  # fmt: skip
+def answer_to(question: Question, meant: Sequence[str]) -> str:
+    """The option with most words of the structures that are meant, the fewest others first; else what is proposed."""
+    wanted = {word for name in meant for word in re.findall(r"[a-z]+", name.lower())}
+
+    def fits(value: str) -> tuple[int, int]:
+        words = set(re.findall(r"[a-z]+", value.lower()))
+        return len(words & wanted), -len(words - wanted)
+
+    best = max(question.values, key=fits, default="")
+    proposed = question.default or question.values[0]
+    return best if question.default is None and fits(best)[0] > fits(proposed)[0] else proposed
+
+
+def result_of(one: One, state: RunState, trace: Trace, asked: tuple[str, ...], seconds: float) -> Result:
+    setting, task, request = one.setting, None if one.taken_out else one.task, one.request
     end = state.finished.end if state.finished else state.status
     taken = state.planned.plan.dataset_id if state.planned else ""
-    right = taken == task.card if task else not taken and (bool(asked) or end in ("infeasible", "not_supported", ASKED))
+    said_so = end in ("infeasible", "not_supported", ASKED)
+    if task:
+        right = taken == task.card
+    elif one.taken_out:
+        right = said_so or (bool(asked) and not state.locked)
+    else:
+        right = not taken and (said_so or bool(asked))
     scored, metric = state.scored, state.scored.metric if state.scored else None
     bars = {} if task is None else task.real if setting.real else task.replicas.get(setting.size, {})
-    if metric and metric.name != bars.get("metric"):
-        bars = {}  # what was measured is of another metric
+    figures = [one for one in (metric, *(scored.others if scored else ())) if one]
+    reached = next((one.value for one in figures if one.name == bars.get("metric")), None)
     measured = bars.get("measured", {})
     return Result(
         setting=setting,
@@ -197,17 +278,18 @@ def result_of(
         low=metric.low if metric else None,
         high=metric.high if metric else None,
         patients=metric.patients if metric else 0,
-        floor=bars.get("floor") if metric else None,
+        reached=reached,
+        floor=bars.get("floor"),
         no_image=measured.get("no_image"),
         greys=measured.get("greys"),
         network=measured.get("network"),
         failed_gates=tuple(gate.name for gate in scored.gates if not gate.passed) if scored else (),
         reason=_reason(state),
-        parts=_parts(state, trace, right),
+        parts=_parts(state, trace, right and not any(one.startswith("dataset:") for one in asked)),
         usd=state.spent.usd,
         seconds=round(seconds, 1),
         commit=commit(),
-        machine=f"{os.cpu_count()} cores, {platform.machine()}",
+        machine=machine(),
         at=datetime.now(UTC),
     )
 
@@ -219,9 +301,9 @@ def _reason(state: RunState) -> str:
     return state.finished.reason if state.finished and state.finished.end != "succeeded" else ""
 
 
-def _parts(state: RunState, trace: Trace, right: bool) -> dict[str, Part]:
+def _parts(state: RunState, trace: Trace, unaided: bool) -> dict[str, Part]:
     done: dict[str, bool] = {
-        "task_manager": right,
+        "task_manager": unaided,
         "data_engineer": state.locked is not None,
         "module_architect": state.assembled is not None,
         "model_trainer": state.trained is not None,
@@ -237,13 +319,24 @@ def _parts(state: RunState, trace: Trace, right: bool) -> dict[str, Part]:
             done=done[share.role],
             turns=share.turns,
             actions=share.actions,
-            iterations=iterations.get(share.role, 0),
+            iterations=1 + iterations.get(share.role, 0),
             tokens=share.tokens,
             estimated=share.estimated,
         )
         for share in trace.roles
         if share.role in done
     }
+
+
+def machine() -> str:
+    """Cores, memory and GPUs, by the programs that the runner asks, too."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    said = [f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.machine()}"]
+    with suppress(OSError, subprocess.SubprocessError):
+        asked = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout
+        said += sorted(set(told.splitlines()))
+    return ", ".join(said)
 
 
 def commit() -> str:

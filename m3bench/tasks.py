@@ -16,10 +16,21 @@ class Task(Contract):
     card: str
     """Stem of its card's file, which is the id of its dataset."""
     kind: TaskKind
+    structures: tuple[str, ...]
+    """That are to be segmented; of a diagnosis or report none."""
     requests: tuple[str, ...]
     real: dict[str, Any]
     replicas: dict[str, dict[str, Any]]
     """Size -> `metric`, `floor`, `ideal`, `measured`."""
+
+
+class Lacking(Contract):
+    """A task whose dataset lacks what it is for: to say so, or to ask, is the right end."""
+
+    task: str
+    files: tuple[str, ...]
+    """Patterns of the names of files and folders that are taken out of the replica, in whatever layout."""
+    why: str
 
 
 @cache
@@ -30,6 +41,7 @@ def tasks() -> dict[str, Task]:
             name=name,
             card=told["card"],
             kind=told["task"],
+            structures=tuple(told.get("structures", ())),
             requests=tuple(one["text"] for one in told["requests"]),
             real=told["real"],
             replicas=told["replicas"],
@@ -41,6 +53,10 @@ def tasks() -> dict[str, Task]:
 def unserved() -> tuple[str, ...]:
     """Requests that none of the datasets can serve: asking, or saying so, is the right end of them."""
     return tuple(one["text"] for one in _read()["unserved"])
+
+
+def lacking() -> tuple[Lacking, ...]:
+    return tuple(Lacking.model_validate(one) for one in _read()["lacking"])
 
 
 def find(name: str) -> Task:

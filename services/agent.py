@@ -23,6 +23,7 @@ from shared.contracts.runs import DataCard, RoleFailed
 from shared.contracts.state import RunState, order_for, out_of_turn
 from shared.contracts.transcript import Waiting
 from shared.contracts.weights import Offered
+from shared.disclosure.public import public_words
 from shared.errors import EndpointAway, GateFailed, M3Error, ReplayMismatch, ToolBroken, UserError
 from shared.models import cores, make_core
 from shared.models.endpoint import EndpointCore
@@ -71,12 +72,17 @@ class AgentService:
         dataset = state.planned.plan.dataset_id if state.planned and stage_of(name).area == "build" else ""
         shelf = tuple(Offered.of(weights) for weights in await self.bus.weights(dataset)) if dataset else ()
         brief = make_brief(name, order, state, cards, self.settings.train_seconds, shelf)
-        desk = Desk(self.bus, role, brief.model_copy(update={"secret": await self.bus.secret(state.run_id)}))
+        whole = [card.profile for card in cards if card.profile and name == "data_engineer"]
+        public = sorted(public_words(whole[0])) if whole else []
+        outside = {"secret": await self.bus.secret(state.run_id), "public": tuple(public)}
+        desk = Desk(self.bus, role, brief.model_copy(update=outside))
         try:
             its = cores(state.requested.core)[self.role.name]
             core = make_core(its, self.settings.models_file, self.settings.model_seconds)
             if isinstance(core, EndpointCore):
                 core.on_record = self.bus.put_disclosed
+                away = self._waits.get(state.run_id)
+                desk.away_since = away.since if away else None
             accepted = await run_agent(desk, core)
         except OutOfBudget as error:
             await self._out_of_budget(desk, order, error)

@@ -9,6 +9,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from shared.bus import Bus
+from shared.bus.streams import TOOLS
 from shared.embedded.nats import NatsHandle, start_nats
 from shared.settings import Settings
 from shared.store import Store
@@ -87,5 +88,7 @@ async def bus(bus_settings: Settings) -> AsyncIterator[Bus]:
     """Connected and provisioned. The server is shared by all tests: make a fresh run id in each."""
     connected = await Bus.connect(bus_settings, "gateway", retry_delays=RETRY_DELAYS)
     await connected.provision()
+    # Calls that an earlier test left unanswered would be given to the next runner.
+    await connected.connection.js.purge_stream(TOOLS)
     yield connected
     await connected.close()

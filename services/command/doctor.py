@@ -73,8 +73,13 @@ async def _model(core: EndpointCore) -> AsyncIterator[Finding]:
         yield Finding(
             "tools", "calls them" if tools else f"answers in prose instead: {TOOLS_OFF}", "ok" if tools else "bad"
         )
+        if listing.endpoint.own:
+            whole = await trial.remembers()
+            cut = "forgets how a long request begins: raise OLLAMA_CONTEXT_LENGTH, --ctx-size or --max-model-len"
+            yield Finding("long requests", "reads them whole" if whole else cut, "ok" if whole else "bad")
         sees = await trial.sees()
-        yield Finding("vision", "reads pictures" if sees else "reads no pictures", "ok" if sees else "note")
+        unsaid = ", and is shown none before `vision: true` stands in M3_MODELS_FILE" * (listing.model.vision is None)
+        yield Finding("vision", f"reads pictures{unsaid}" if sees else "reads no pictures", "ok" if sees else "note")
     except (UserError, Unavailable) as error:
         yield Finding(name, str(error), "bad")
         return

@@ -71,7 +71,7 @@ async def _compared(settings: Settings, recorded: Entries, run_id: str) -> list[
 async def _ask(settings: Settings, body: NewRun) -> str:
     bus = await Bus.connect(settings, "gateway")
     try:
-        event = checks.request(body, body.core, user(), await bus.cards())
+        event = checks.request(body, body.core, user(), await bus.cards(), settings.train_seconds)
         await bus.append(event)
     finally:
         await bus.close()

@@ -6,6 +6,7 @@ from services.data_engineer.check import check_dataset, check_infeasible, unread
 from services.data_engineer.playbook import playbook
 from shared.agent.asking import ask_person
 from shared.agent.brief import Brief
+from shared.agent.calls import call
 from shared.agent.role import Facts, Probe, Role, Submission
 from shared.contracts.base import Event, Ref, Spent
 from shared.contracts.cases import Coverage
@@ -23,6 +24,7 @@ from shared.contracts.tools import (
     ViewImage,
     WriteFiles,
 )
+from shared.contracts.transcript import Call
 
 
 def probe(answer: PreparedDataset, brief: Brief) -> Probe:
@@ -58,6 +60,24 @@ def infeasible(answer: Infeasibility, facts: Facts, brief: Brief, state: RunStat
     return Infeasible.make(run_id=brief.run_id, sender="data_engineer", cause=brief.order, finding=answer, spent=spent)
 
 
+def opening(brief: Brief, again: bool) -> tuple[Call, ...]:
+    """The search for rules, and those that were written before; these alone where cases were handed back."""
+    assert brief.planned is not None
+    written = (call(ReadFiles(paths=("/workspace/dataset.yaml",))),) if again else ()
+    if brief.handed_back:
+        return written
+    plan = brief.planned.plan
+    asked = ProposeRules(
+        task=plan.task,
+        dimensions=plan.dimensions,
+        only=plan.labels,
+        target=brief.requested.requirement[:500],
+        answers=brief.answers,
+        limit=2,
+    )
+    return (*written, call(asked))
+
+
 ROLE = Role(
     name="data_engineer",
     tools=(
@@ -87,4 +107,5 @@ ROLE = Role(
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,
+    opening=opening,
 )

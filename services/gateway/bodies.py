@@ -35,6 +35,7 @@ class NewRun(Body):
 
 class RunCreated(Body):
     run_id: str
+    notes: tuple[str, ...] = Field((), description="What whoever asked should know of the models.")
 
 
 class RunDetail(Body):

@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,13 @@ from shared.models.endpoint import EndpointCore
 from shared.models.trial import Trial
 from shared.settings import Settings
 
-log = logging.getLogger(__name__)
-
 MAX_REQUIREMENT = 4000
 MAX_ANSWER = 4000
 
 
-def request(body: NewRun, core: str, who: str, known: Sequence[DataCard]) -> RunRequested:
-    """The fact that a new run begins with, asked by `who`; `core` was looked at."""
+def request(body: NewRun, core: str, who: str, known: Sequence[DataCard], seconds: float) -> RunRequested:
+    """The fact that a new run begins with, asked by `who`; `core` was looked at. `seconds` of training where the
+    request names none: on record, so that all services know the same."""
     if body.unattended and body.approvals:
         raise UserError("An approval needs somebody to give it: leave out either `approvals` or `unattended`.")
     return RunRequested.make(
@@ -36,7 +34,7 @@ def request(body: NewRun, core: str, who: str, known: Sequence[DataCard]) -> Run
         requirement=requirement(body.requirement),
         core=core,
         without=without(body.without, core),
-        budget=body.budget,
+        budget=body.budget.model_copy(update={"train_seconds": body.budget.train_seconds or seconds}),
         seed=body.seed,
         dataset=dataset(body.dataset, known) if body.dataset else None,
         approvals=body.approvals,
@@ -66,9 +64,10 @@ def without(switches: Sequence[Switch], spec: str) -> tuple[Switch, ...]:
     return found
 
 
-async def core(spec: str, budget: Budget, models_file: Path | None) -> str:
-    """A core that may be asked for over HTTP, for all roles or one a role; its models were there a moment ago."""
-    spec = spec.strip()
+async def core(spec: str, budget: Budget, models_file: Path | None) -> tuple[str, tuple[str, ...]]:
+    """A core that may be asked for over HTTP, for all roles or one a role, and what to know of it; its models were
+    there a moment ago."""
+    spec, notes = spec.strip(), []
     for name in dict.fromkeys(cores(spec).values()):
         if name.partition(":")[0] == "scripted":
             raise UserError(
@@ -77,7 +76,10 @@ async def core(spec: str, budget: Budget, models_file: Path | None) -> str:
         found = make_core(name, models_file)
         if isinstance(found, EndpointCore):
             await _model(found, budget)
-    return spec
+            if not found.listing.known:
+                cost = "" if found.listing.priced else ", and its cost will not be known"
+                notes.append(f"{found.name} is not listed: it works with the defaults{cost}.")
+    return spec, tuple(notes)
 
 
 async def _model(core: EndpointCore, budget: Budget) -> None:
@@ -88,8 +90,6 @@ async def _model(core: EndpointCore, budget: Budget) -> None:
             f"The price of {core.name} is not known, so a budget in USD cannot be kept: put the price into the file "
             "that M3_MODELS_FILE names, or bound `tokens`."
         )
-    if not listing.known:
-        log.warning("%s is not listed: it works with the defaults, and its cost will not be known", core.name)
     try:
         await Trial(core).answers()
     except Unavailable as error:

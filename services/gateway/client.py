@@ -1,6 +1,7 @@
 """The gateway as a client sees it: HTTP problems become the errors that a command prints."""
 
 import json
+import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,8 @@ from shared.contracts.weights import Suffix, Weights
 from shared.errors import M3Error, NotFound, Unavailable, UserError
 from shared.settings import Settings
 from shared.store.archive_rules import Limits
+
+log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS = 60.0
 ERASE_SECONDS = 2 * 3600.0
@@ -76,7 +79,10 @@ class Gateway:
         body |= {"dataset": dataset, "approvals": list(approvals), "without": list(without)}
         if budget:
             body["budget"] = budget.model_dump(mode="json")
-        return str(self._ask("POST", "/runs", json=body)["run_id"])
+        created = self._ask("POST", "/runs", json=body)
+        for note in created["notes"]:
+            log.warning(note)
+        return str(created["run_id"])
 
     def runs(self) -> list[RunSummary]:
         return [RunSummary.model_validate(run) for run in self._ask("GET", "/runs")]

@@ -22,6 +22,7 @@ from services.gateway.trace_model import Trace
 from shared.agent.brief import Brief
 from shared.contracts.base import AGENTS, AgentName, Ref
 from shared.contracts.disclosure import Disclosed
+from shared.contracts.flow import GOES_ON
 from shared.contracts.runs import CancelRequested, RunSummary
 from shared.contracts.state import RunState
 from shared.contracts.transcript import Observation
@@ -37,11 +38,13 @@ router = APIRouter(responses=PROBLEMS)
 @router.post("/runs", status_code=201, tags=["runs"], dependencies=needs("ask"))
 async def request_run(body: bodies.NewRun, parts: Known, who: Who, response: Response) -> bodies.RunCreated:
     """Ask for a model. The answer comes as events of the run."""
-    core = await checks.core(body.core, body.budget, parts.settings.models_file)
-    event = checks.request(body, core, who.name, await parts.bus.cards() if body.dataset else ())
+    core, notes = await checks.core(body.core, body.budget, parts.settings.models_file)
+    event = checks.request(
+        body, core, who.name, await parts.bus.cards() if body.dataset else (), parts.settings.train_seconds
+    )
     await parts.bus.append(event)
     response.headers["Location"] = f"/runs/{event.run_id}"
-    return bodies.RunCreated(run_id=event.run_id)
+    return bodies.RunCreated(run_id=event.run_id, notes=notes)
 
 
 @router.get("/runs", tags=["runs"])
@@ -118,7 +121,10 @@ async def get_disclosed_text(run_id: Run, number: int, parts: Known) -> str:
         raise NotFound(f"Run {run_id} has made {len(told)} requests to models outside of the hospital.")
     one = told[number - 1]
     entries, _ = await parts.bus.entries(run_id, one.role)
-    return await asyncio.to_thread(text_of_turn, one, entries)
+    asked = (await parts.bus.state(run_id)).requested
+    before = GOES_ON.get(one.role) if asked and "collaboration" in asked.without else None
+    earlier, _ = await parts.bus.entries(run_id, before) if before else ([], 0)
+    return await asyncio.to_thread(text_of_turn, one, entries, earlier)
 
 
 @router.get("/runs/{run_id}/briefs", tags=["runs"], dependencies=needs("data"))

@@ -130,7 +130,7 @@ class _Walk:
             waiting = min(waited, held)
             yield Share(
                 role=role,
-                turns=len(turns),
+                turns=sum(turn.spent.turns for turn, _ in turns),
                 actions=sum(turn.spent.actions for turn, _ in turns),
                 tokens=sum(told.tokens for _, told in turns),
                 estimated=any(turn.spent.tokens_estimated for turn, _ in turns),

@@ -5,9 +5,10 @@ from pathlib import Path
 from pydantic import JsonValue, TypeAdapter
 
 from services.module_architect.check import check_module
-from services.module_architect.playbook import playbook
+from services.module_architect.playbook import CONFIG, TEMPLATES, playbook
 from shared.agent.asking import ask_person
 from shared.agent.brief import Brief
+from shared.agent.calls import call
 from shared.agent.returning import return_work
 from shared.agent.role import Facts, Probe, Role, Submission
 from shared.contracts.base import Event, Spent
@@ -25,6 +26,8 @@ from shared.contracts.tools import (
     ViewImage,
     WriteFiles,
 )
+from shared.contracts.training import for_training
+from shared.contracts.transcript import Call
 
 SHAPES = TypeAdapter(dict[str, tuple[int, ...]])
 
@@ -76,6 +79,22 @@ def assembled(answer: AssembledModule, facts: Facts, brief: Brief, state: RunSta
     )
 
 
+def opening(brief: Brief, again: bool) -> tuple[Call, ...]:
+    """The template of the task in the workspace, its configuration and its page, and some cases of every class."""
+    assert brief.planned is not None
+    template, name, _ = TEMPLATES[brief.planned.plan.task]
+    source = f"/templates/{template}"
+    if again:  # what was edited stays
+        return call(ReadFiles(paths=(f"/workspace/{CONFIG}", f"{source}/README.md"))), call(ViewImage())
+    begin = [CopyFiles(source=source, destination="/workspace")]
+    if name != CONFIG:
+        begin.append(CopyFiles(source=f"{source}/{name}", destination=f"/workspace/{CONFIG}", overwrite=True))
+    read = ReadFiles(paths=(f"{source}/{name}", f"{source}/README.md"))
+    # What `auto` becomes follows from the time.
+    timed = EditFiles(path=CONFIG, set={"training.train_seconds": for_training(brief.train_seconds)})
+    return tuple(call(one) for one in (*begin, timed, read, ViewImage()))
+
+
 ROLE = Role(
     name="module_architect",
     tools=(
@@ -97,4 +116,5 @@ ROLE = Role(
     ),
     prompt=Path(__file__).with_name("prompt.md"),
     playbook=playbook,
+    opening=opening,
 )

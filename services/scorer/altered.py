@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from services.scorer.answers import Answers, parse
-from services.scorer.findings import Asked, Findings, Measure
+from services.scorer.findings import Asked, Findings, Measure, patient_numbers
+from services.scorer.patients import Ints
 from shared.contracts.base import SEGMENTATIONS
 from shared.contracts.data import Altered, CaseList, SealedSplit, StoredCase
 from shared.contracts.scoring import Gate, Metric
@@ -23,6 +24,8 @@ BLANK, CHANGED = "blank_images_tell_nothing", "small_changes_keep_the_score"
 MOST = 100
 """Cases of each kind."""
 ALPHA = 0.01
+BY_CHANCE, DRAWS = 0.05, 100
+"""Share of draws of patients without a loss, from which on a loss is one of these patients by chance."""
 TOLERANCE = 0.05
 """Share of the score that hardly changed images may always cost; more where its interval is wider, but never more than
 half of what lies above a score without any image."""
@@ -89,7 +92,25 @@ def _kept(asked: Asked, found: Findings, headline: Metric, changed: Sequence[_Co
         f"{before.name} {now:.3f} on {before.n} images {done}changed by less than a grey level, "
         f"{before.value:.3f} before; {before.value - allowed:.3f} is enough"
     )
-    return Gate(name=CHANGED, passed=now >= before.value - allowed, evidence=text)
+    if now >= before.value - allowed:
+        return Gate(name=CHANGED, passed=True, evidence=text)
+    none = _without_loss(found, answered, places, patient_numbers([asked.test[place] for place in places]))
+    text += f"; {none:.0%} of {DRAWS} draws of the patients lose nothing, from {BY_CHANCE:.0%} on it is chance"
+    return Gate(name=CHANGED, passed=none >= BY_CHANCE, evidence=text)
+
+
+def _without_loss(found: Findings, answered: Findings, places: Ints, patients: Ints) -> float:
+    """Share of draws of the changed cases' patients, with replacement, in which the score is no worse than before."""
+    if found.part is None or answered.part is None:
+        return 0.0
+    rng = np.random.default_rng(0)
+    whose = [np.flatnonzero(patients == one) for one in range(int(patients.max()) + 1)]
+    kept = 0
+    for _ in range(DRAWS):
+        drawn = np.concatenate([whose[one] for one in rng.integers(len(whose), size=len(whose))])
+        before, after = found.part(places[drawn]), answered.part(drawn)
+        kept += before is not None and after is not None and after.value >= before.value
+    return kept / DRAWS
 
 
 def _blank(found: Findings, name: str) -> Gate:

@@ -13,19 +13,9 @@ from typing import TypeAlias
 from pydantic import JsonValue
 
 from shared.contracts.cases import CaseTable, Coverage, Proposal
-from shared.contracts.rules import (
-    Excluded,
-    Images,
-    LabelRule,
-    MaskRule,
-    Rules,
-    Source,
-    SplitRule,
-    Table,
-    TextRule,
-    Views,
-)
+from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, SplitRule, TextRule, Views
 from shared.contracts.scoring import Gate
+from shared.contracts.values import Source, Table
 from shared.dataset.tables.narrowing import narrowed
 
 GATE = "rules_say_little"

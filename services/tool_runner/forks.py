@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from services.tool_runner.tools.syntax import MAX_YAML, find_problem
 from services.tool_runner.tools.yaml_keys import as_config, keys_of, near, set_keys, value_of
 from services.tool_runner.training import RESULTS
 from shared.contracts.base import Ref
+from shared.contracts.data import IndexRow
 from shared.contracts.starting import Repackage, Try, TryConfigs
 from shared.contracts.state import RunState
 from shared.contracts.tools import ToolCall, ToolResult
@@ -37,8 +39,10 @@ CONFIG, NOTE = "config.yaml", "try.json"
 LEFT_BEHIND = (*RESULTS, "progress.jsonl", NOTE)
 """Of a workspace, what a copy does not begin with: it says how another training ended."""
 CHECKPOINTS = "checkpoints"
+INDEX = "train_index.jsonl"
 MAX_FILE = 200_000
 """Characters of a file that a try brings."""
+MAX_INDEX = 64 << 20
 
 
 def fork_area(area: str, job_id: str) -> str:
@@ -91,12 +95,31 @@ class Forks:
 
     async def _tries(self, asked: TryConfigs) -> list[tuple[FolderManifest, Tried]]:
         names = [one.name for one in asked.tries]
-        known = {done.tried.name for done in self.state.trainings if done.tried}
+        tried = [done.tried for done in self.state.trainings if done.tried]
+        known = {name for one in tried for name in (one.name, one.fold_of)}
         if again := sorted({name for name in names if names.count(name) > 1 or name in known}):
             raise ToolRefused(f"There is a try of the name {again[0]} already; give each another name.")
-        return [await self._try(one, asked.seconds) for one in asked.tries]
+        made = [await self._try(one, asked.seconds, asked.folds > 1) for one in asked.tries]
+        if asked.folds == 1:
+            return made
+        if continued := [one.name for one in asked.tries if one.continues]:
+            raise ToolRefused(f"{continued[0]} goes on from a training that has seen the patients of other folds.")
+        return [fold for manifest, one in made for fold in await self._folds(manifest, one, asked.folds)]
 
-    async def _try(self, asked: Try, seconds: float) -> tuple[FolderManifest, Tried]:
+    async def _folds(self, manifest: FolderManifest, tried: Tried, folds: int) -> list[tuple[FolderManifest, Tried]]:
+        """The copy so many times, each with other patients held out."""
+        entry = manifest.files.get(INDEX)
+        if entry is None or entry.ref.size > MAX_INDEX:
+            raise ToolRefused(f"The workspace has no {INDEX} of at most {MAX_INDEX:,} bytes to divide.")
+        text = (await asyncio.to_thread(self.store.get_bytes, entry.ref)).decode("utf-8", "replace")
+        made = []
+        for number, index in enumerate(divided(text, folds), 1):
+            files = {**manifest.files, INDEX: await self._stored(index)}
+            update = {"name": f"{tried.name}-fold{number}", "fold_of": tried.name}
+            made.append((FolderManifest(files=files, links=manifest.links), tried.model_copy(update=update)))
+        return made
+
+    async def _try(self, asked: Try, seconds: float, compared: bool) -> tuple[FolderManifest, Tried]:
         before = self._training(asked.continues) if asked.continues else None
         base = await self._workspace(before)
         files, told, spent = dict(base.files), [], 0.0
@@ -117,6 +140,8 @@ class Forks:
             changes.setdefault("training.train_seconds", int(for_training(seconds) + spent))
         if "whole_seconds" in training and (whole := self.state.budget.train_seconds):
             changes.setdefault("training.whole_seconds", for_training(whole))
+        if compared and "last_fit" in training:  # whose weights nothing measures
+            changes.setdefault("training.last_fit", 0)
         files[CONFIG] = await self._stored(set_keys(name, text, changes))
         manifest = FolderManifest(files=files, links=base.links)
         manifest.check()
@@ -142,6 +167,8 @@ class Forks:
 
     def _training(self, name: str) -> JobFinished:
         if found := self.state.training(name):
+            if found.tried and found.tried.fold_of:
+                raise ToolRefused(f"{name} is a fold, trained on other patients: it can only be compared.")
             return found
         known = [done.tried.name if done.tried else done.job_id for done in self.state.trainings]
         raise ToolRefused(
@@ -200,6 +227,36 @@ async def read_note(store: Store, seed: Ref) -> Tried:
     if NOTE not in manifest.files:
         raise ToolBroken("a copy of the workspace says nothing of what was changed in it")
     return Tried.model_validate_json(await asyncio.to_thread(store.get_bytes, manifest.files[NOTE].ref))
+
+
+def divided(index: str, folds: int) -> list[str]:
+    """The index once a fold, with other patients held out: all patients of train and val are dealt out, those of a
+    label one by one, so that each fold has some of each. Raises ToolRefused for an index that cannot be divided."""
+    try:
+        rows = [IndexRow.model_validate_json(line) for line in index.splitlines() if line.strip()]
+    except ValidationError as error:
+        raise ToolRefused(f"{INDEX} cannot be divided: {error.errors()[0]['msg']}") from None
+    labels: dict[str, set[str]] = {}
+    for row in rows:
+        labels.setdefault(row.patient, set()).add(str(row.label))
+    if len(labels) < 2 * folds:
+        raise ToolRefused(f"{len(labels)} patients are too few for {folds} folds.")
+    of_class = Counter(
+        str(row.label) for row in {(r.patient, r.label): r for r in rows if isinstance(r.label, str)}.values()
+    )
+    if of_class and (rarest := min(of_class.items(), key=lambda one: one[1]))[1] < folds:
+        raise ToolRefused(f"{rarest[0]} has {rarest[1]} patients: {rarest[1]} folds at most, so that each has one.")
+    # Names of patients are random, and so is their order.
+    order = sorted(labels, key=lambda patient: (sorted(labels[patient]), patient))
+    fold_of = {patient: place % folds for place, patient in enumerate(order)}
+    return [
+        "".join(
+            row.model_copy(update={"split": "val" if fold_of[row.patient] == fold else "train"}).model_dump_json()
+            + "\n"
+            for row in rows
+        )
+        for fold in range(folds)
+    ]
 
 
 def standing(config: Mapping[str, Any], key: str, name: str) -> object:

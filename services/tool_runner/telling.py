@@ -48,6 +48,9 @@ def figures(metrics: Mapping[str, Any]) -> str:
         parts.append(f"{epochs:g} epochs in {seconds:.0f} s")
     if _number(best := metrics.get("best_epoch")):
         parts.append(f"weights of best_epoch {best:g}")
+    mm3, sure = (metrics.get(f"min_component_{name}") or 0 for name in ("mm3", "score"))
+    if _number(mm3) and _number(sure) and max(mm3, sure) > 0:
+        parts.append(f"without pieces below {_shown(mm3)} mm3 or probability {_shown(sure)}, which the curve has")
     last = metrics.get("last_fit")
     if isinstance(last, dict) and _number(last.get("seconds")):
         parts.append(f"then {last['seconds']:.0f} s with the validation cases, too: these weights are delivered")

@@ -28,11 +28,10 @@ from services.tool_runner.training import (
     size_of,
 )
 from services.tool_runner.worst import Worst
-from shared.contracts.base import AGENTS, Ref
+from shared.contracts.base import Ref
 from shared.contracts.state import RunState
 from shared.contracts.training import OF_THE_JOB, JobFinished, JobSpec, Tried
 from shared.errors import HandedBack, Unavailable
-from shared.models import cores
 from shared.training.package import FITTED, FITTED_WEIGHTS
 
 if TYPE_CHECKING:
@@ -104,7 +103,9 @@ class TrainJob:
         finally:
             await asyncio.to_thread(remove_tree, scratch)
         if end["outcome"] == "ok":
-            before = {name: value for name, value in weights.metrics.items() if name not in OF_THE_JOB}
+            # How far its figure may be chance is of the package before.
+            gone = (*OF_THE_JOB, "spread")
+            before = {name: value for name, value in weights.metrics.items() if name not in gone}
             end["metrics"] = before | end["metrics"]
             end["own_code"] = tuple(dict.fromkeys((*weights.own_code, *end["own_code"])))
         return end
@@ -159,7 +160,7 @@ class TrainJob:
         metrics, told, problems = [
             await asyncio.to_thread(read_json, workspace, f"{name}.json") for name in ("metrics", "tiers", "problems")
         ]
-        if done.outcome == "ok" and self._looked_at():
+        if done.outcome == "ok" and spec.pictures:
             drawn = Worst(self.jobs.context, self.jobs.level, spec, self.store, workspace, mounted, self.tried)
             end["summary"] += await drawn.pictures(self.state, metrics.get("cases"))
         await self.workspaces.save(spec.run_id, self.area)
@@ -187,11 +188,6 @@ class TrainJob:
                 end["summary"] += "\n" + telling.in_words(metrics, curve, "" if spec.forked else await self._changed())
         # First what it is and what to do about it, then what was said.
         return end | {"summary": f"{known}\n{end['summary']}"} if known else end
-
-    def _looked_at(self) -> bool:
-        """Whether whoever asked for it may look at pictures: the playbook does not."""
-        spec, asked = self.spec.asked_by, self.state.requested
-        return not (asked and spec in AGENTS and cores(asked.core)[spec] == "playbook")
 
     async def _changed(self) -> str:
         """What this training differs by from the last one that ended."""

@@ -100,6 +100,8 @@ def write_build_seed(view: ViewManifest, folder: Path) -> None:
         label_map["values"] = dict(view.facts.label_values)
     if len(view.facts.channels) > 1:
         label_map["channels"] = list(view.facts.channels)
+    if view.facts.stood_in:
+        label_map["stood_in"] = dict(view.facts.stood_in)
     _write(folder / "label_map.json", json.dumps(label_map, indent=2) + "\n")
     _write(folder / "counts.json", json.dumps(how_many, indent=2) + "\n")
     _write(folder / "facts.json", view.facts.model_dump_json(indent=2) + "\n")

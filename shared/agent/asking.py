@@ -6,7 +6,7 @@ from shared.agent.brief import Brief
 from shared.agent.calls import submit
 from shared.agent.role import Facts, Submission
 from shared.contracts.base import AgentName, Event, Spent
-from shared.contracts.questions import DATASET, END, MORE, Option, Question, QuestionAsked, Wants, more
+from shared.contracts.questions import DATASET, END, MORE, AskedByRole, Option, Question, QuestionAsked, Wants, more
 from shared.contracts.state import RunState
 from shared.contracts.transcript import Call
 
@@ -25,7 +25,7 @@ def ask_person(
     def problems(question: Question, facts: Facts, brief: Brief) -> list[str]:
         return [*check_question(question, facts, sender), *check(question, facts, brief)]
 
-    return Submission(tool=TOOL, answer=Question, check=problems, event=event)
+    return Submission(tool=TOOL, answer=AskedByRole, check=problems, event=event)
 
 
 def check_question(question: Question, facts: Facts, sender: AgentName) -> list[str]:
@@ -34,10 +34,8 @@ def check_question(question: Question, facts: Facts, sender: AgentName) -> list[
     answered = facts.get("answers")
     if isinstance(answered, dict) and question.key in answered:
         problems.append(f"{question.key!r} has been answered already; work with that answer, or ask something else")
-    if question.wants == "approval" or question.key.startswith(_RESERVED):
-        problems.append(
-            "approvals and more budget are asked for by the system; ask with another key for a choice or text"
-        )
+    if question.key.startswith(_RESERVED):
+        problems.append("approvals and more budget are asked for by the system; ask with another key")
     if (question.wants == "dataset") != (question.key == DATASET):
         problems.append(f"a question that wants a dataset has the key {DATASET!r}, and no other has")
     elif question.wants == "dataset" and sender != "task_manager":

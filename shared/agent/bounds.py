@@ -1,8 +1,11 @@
 """An observation is one message of the bus: what does not fit goes, least needed first, and is said to be gone."""
 
+import re
+
+from shared.agent.dialogue import cut_off
 from shared.contracts.base import MAX_MESSAGE_BYTES
 from shared.contracts.tools import ToolResult
-from shared.contracts.transcript import Observation
+from shared.contracts.transcript import Observation, Turn
 
 _ROOM = MAX_MESSAGE_BYTES - 4096
 """A little is left for what is added behind."""
@@ -22,6 +25,18 @@ def bounded(observation: Observation) -> Observation:
             results[place] = lighter(results[place])
             observation = observation.model_copy(update={"results": tuple(results)})
     return observation
+
+
+def bounded_turn(turn: Turn) -> Turn:
+    """Without the model's reasoning, then without its calls, where a turn would be no message of the bus."""
+    if len(turn.model_dump_json().encode()) <= _ROOM:
+        return turn
+    turn = turn.model_copy(update={"kept": None})
+    if len(turn.model_dump_json().encode()) <= _ROOM:
+        return turn
+    # Cut between words: of half a name nobody knows that it was hidden.
+    text = re.sub(r"\S*\Z", "", turn.text[:KEPT]) if len(turn.text) > KEPT else turn.text
+    return turn.model_copy(update={"text": text, "calls": (), "remark": cut_off("it is too long")})
 
 
 def _unseen(result: ToolResult) -> ToolResult:

@@ -25,6 +25,8 @@ class Brief(Contract):
     """Registered datacards; for the Task Manager only."""
     files: dict[str, JsonValue] = {}
     """What trusted code saw in the dataset's files; for the Data Engineer only."""
+    public: tuple[str, ...] = ()
+    """Columns, and classes that many files have, which an endpoint outside is told; for the Data Engineer only."""
     planned: TaskPlanned | None = None
     prepared: DatasetPrepared | None = None
     locked: DatasetLocked | None = None
@@ -32,6 +34,8 @@ class Brief(Contract):
     handed_back: WorkReturned | None = None
     answers: dict[str, str] = {}
     """Key -> what a person answered. The answers to the Data Engineer, who sees test labels, it alone reads."""
+    asked: dict[str, str] = {}
+    """Key -> what this role had asked, with the options: it begins anew and has forgotten why."""
     budget: str = ""
     """What the run may use and has used, in sentences."""
     machine: dict[str, JsonValue] = {}
@@ -63,6 +67,10 @@ def make_brief(
     job = state.budget.train_seconds or train_seconds
     search = state.budget.search_seconds
     compared = "" if search is None else f", comparing changes of the module {search:g} s of them"
+
+    def sender(key: str) -> str:
+        return state.asked[key].sender if key in state.asked else ""
+
     used = budget.told(budget.bounds(state, Spent(), datetime.now(UTC)))
     return Brief(
         run_id=state.run_id,
@@ -80,7 +88,12 @@ def make_brief(
         answers={
             key: value
             for key, value in state.answers.items()
-            if role == "data_engineer" or state.askers.get(key) != "data_engineer"
+            if role == "data_engineer" or sender(key) != "data_engineer"
+        },
+        asked={
+            key: "\n".join((one.text, *(f"{option.value}: {option.says}" for option in one.options)))
+            for key in state.answers
+            if sender(key) == role and (one := state.asked[key].question).wants != "approval"
         },
         budget=f"{used} Tries may take {job:g} s together, and a training what they left of it{compared}."
         if later

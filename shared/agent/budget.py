@@ -48,14 +48,15 @@ WORDS = {
 
 
 def bounds(state: RunState, spent: Spent, now: datetime) -> tuple[Bound, ...]:
-    """What bounds a run of which `spent` is not in its events yet; time with an open question is not counted."""
+    """What bounds a run of which `spent` is not in its events yet. Not counted is time with an open question, and that
+    in which a model was away."""
     total = state.spent + spent
     used = {
         "actions": total.actions,
         "tokens": total.input_tokens + total.output_tokens,
         "usd": total.usd,
         "gpu_seconds": total.gpu_seconds,
-        "wall_seconds": max(0.0, now.timestamp() - state.first_at - state.waited),
+        "wall_seconds": max(0.0, now.timestamp() - state.first_at - state.waited - total.away_seconds),
     }
     most = {name: getattr(state.budget, name) for name in used}
     return tuple(Bound(name, most[name], used[name]) for name in used if most[name] is not None)
@@ -80,7 +81,7 @@ def told(found: Iterable[Bound], entries: Iterable[Turn | Observation] = ()) -> 
         return ""
     before = " ".join(entry.budget for entry in entries if isinstance(entry, Observation))
     warnings = [
-        f"Little is left of the {WORDS[one.name]}: submit the best that you have."
+        f"Little is left of the {one.most:,.6g} {WORDS[one.name]}: submit the best that you have."
         for one in found
         if one.used >= NEAR * one.most
     ]

@@ -24,6 +24,10 @@ class Decision:
 
 class Core(Protocol):
     name: str
+    sees: bool
+    """Whether it is shown pictures."""
+    opened: bool
+    """Whether the calls that a role always begins with are made before it is asked: it needs no turn for them."""
 
     async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
         """The next calls, given the transcript since the work was ordered. `segment` ends with an Observation.

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from shared.agent import budget
+from shared.agent.bounds import bounded
 from shared.agent.brief import Brief
 from shared.agent.calls import text_of
 from shared.agent.role import Facts, Probe, Role
 from shared.agent.showing import fenced
 from shared.agent.solo import going_on
-from shared.agent.tries import seconds_left, table, told_of
+from shared.agent.tries import figure, seconds_left, table, told_of
 from shared.contracts.base import Spent, ToolArgs
 from shared.contracts.flow import ASKS, GOES_ON, stage_of
 from shared.contracts.starting import Repackage, StartTraining, TryConfigs
 from shared.contracts.state import RunState
-from shared.contracts.tools import ReadFiles, ToolCall, ToolResult
-from shared.contracts.training import REPACKAGE, TRAIN, JobSpec
+from shared.contracts.tools import ReadFiles, ToolCall, ToolResult, ViewImage
+from shared.contracts.training import REPACKAGE, TRAIN, JobFinished, JobSpec
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.errors import DataUnusable, ToolBroken
 from shared.store.archives import unpack_seconds
@@ -49,6 +52,10 @@ class Desk:
         self.entries: list[Turn | Observation] = []
         self.before: list[Turn | Observation] = []
         """Of a run without collaboration: what was said in the role whose conversation goes on here."""
+        self.sees = False
+        """Whether the core that works here is shown pictures."""
+        self.away_since: datetime | None = None
+        """Since when its model has been away, until it is back."""
         self._head = 0
 
     async def open(self) -> None:
@@ -90,9 +97,17 @@ class Desk:
         return []
 
     @property
+    def again(self) -> bool:
+        """Whether the role has had an order before on what it works on now: raw data, or the same lock."""
+        events = [entry.event for entry in self.entries if isinstance(entry, Observation) and entry.opens]
+        briefs = [Brief.model_validate(event) for event in events]
+        return any(one.locked == self.brief.locked for one in briefs[:-1])
+
+    @property
     def spent(self) -> Spent:
         """What this order has cost so far; earlier orders are in the run's state."""
-        return sum((entry.spent for entry in self.segment if isinstance(entry, Turn)), Spent())
+        away = Spent(away_seconds=(now() - self.away_since).total_seconds() if self.away_since else 0.0)
+        return sum((entry.spent for entry in self.segment if isinstance(entry, Turn)), away)
 
     async def budget(self) -> str:
         """What is used of the run's budget, in a sentence."""
@@ -151,10 +166,14 @@ class Desk:
         state = await self.bus.state(self.brief.run_id)
         most = budget.seconds_left(budget.bounds(state, self.spent, now()))
         if isinstance(arguments, Repackage):
+            if most < 1:
+                text = "nothing was started: no time is left"
+                return ToolResult(call_id=call_id, tool=arguments.tool, ok=False, summary=text)
             seconds, command = min(REPACKAGE_SECONDS, most), list(REPACKAGE)
         else:
             left = min(most, seconds_left(state, self.role.name, self.brief.train_seconds, but=call_id))
-            wanted = arguments.seconds * (len(arguments.tries) if isinstance(arguments, TryConfigs) else 1)
+            many = len(arguments.tries) * arguments.folds if isinstance(arguments, TryConfigs) else 1
+            wanted = arguments.seconds * many
             if left < 1 or (wanted > left and isinstance(arguments, TryConfigs)):
                 text = f"nothing was started: that takes {wanted:.0f} s, and {max(0, left):.0f} s of training are left"
                 return ToolResult(call_id=call_id, tool=arguments.tool, ok=False, summary=text)
@@ -176,6 +195,7 @@ class Desk:
                 command=tuple(command),
                 seconds=seconds,
                 forked=not isinstance(arguments, StartTraining),
+                pictures=self.sees and not (isinstance(arguments, TryConfigs) and arguments.folds > 1),
             )
             await self.bus.submit_job("train", spec)
         return result
@@ -192,18 +212,29 @@ class Desk:
         ended = [state.jobs_done[job] for job in self.waiting_for() if job in state.jobs_done]
         if not ended or len(ended) < len(self.waiting_for()):
             return False
-        await self.record(
-            Observation(
-                run_id=self.brief.run_id,
-                role=self.role.name,
-                number=self.turns,
-                notes=(fenced(table(state, self.role.name, self.brief.train_seconds, ended)),),
-                event_id=ended[-1].event_id,
-                event=told_of(ended),
-                budget=await self.budget(),
-            )
+        told = Observation(
+            run_id=self.brief.run_id,
+            role=self.role.name,
+            number=self.turns,
+            results=await self._worst_of(ended),
+            notes=(fenced(table(state, self.role.name, self.brief.train_seconds, ended)),),
+            event_id=ended[-1].event_id,
+            event=told_of(ended),
+            budget=await self.budget(),
         )
+        await self.record(bounded(told))
         return True
+
+    async def _worst_of(self, ended: Sequence[JobFinished]) -> tuple[ToolResult, ...]:
+        """The answer to the call that started them once more, with pictures of the worst cases of the best one."""
+        asked = self.entries[-1]
+        best = max(ended, key=lambda done: figure(done.model_dump(mode="json")) or 0.0)
+        paths: list[JsonValue] = [*re.findall(r"worst/(?:[\w-]+/)?\d\.png", best.summary)]
+        if not self.sees or not paths or not isinstance(asked, Observation):
+            return ()
+        drawn = await self.call(f"{best.job_id}-worst", ViewImage.tool, {"paths": paths})
+        starters = [one for one in asked.results if best.job_id in one.jobs]
+        return tuple(one.model_copy(update={"pictures": drawn.pictures}) for one in starters if drawn.ok)
 
 
 async def gather_calls(desk: Desk, turn: Turn, calls: list[tuple[int, Call, ToolArgs]]) -> list[ToolResult]:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from shared.agent.showing import as_text, fenced
 from shared.contracts.base import Event
 from shared.contracts.tools import TOOLS, Picture, ToolResult
-from shared.contracts.transcript import Call, Observation, Turn
+from shared.contracts.transcript import OPENING, Call, Observation, Turn
 
 UNPARSED = "_unparsed"
 """The only argument of a call whose arguments could not be read. No tool has it: validation refuses the call."""
@@ -19,7 +19,13 @@ CHARACTERS = 3
 """Of a token; code and figures take more tokens than prose. On the safe side."""
 
 SHORT = 200
-"""Characters of a result that stays, however full a request is."""
+"""Characters of a result, or of a text in a call, that stay however full a request is."""
+
+UNREAD = 500
+"""Characters that are kept of arguments which could not be read: they go with each later request."""
+
+DEEPEST = 50
+"""Levels of lists and objects that arguments may have."""
 
 PICTURE_TOKENS = 1_500
 """What a picture of ours is counted as: endpoints take 600 to 1,400 for its million pixels."""
@@ -54,6 +60,8 @@ class Exchange:
     """The model's reasoning as its protocol wants it back."""
     number: int = 0
     """Of the turn."""
+    opening: bool = False
+    """Its calls were made for the model, which is told of them in its first message."""
 
 
 def rounds(segment: list[Turn | Observation]) -> list[tuple[Turn, Observation]]:
@@ -90,10 +98,25 @@ def exchanges(segment: list[Turn | Observation]) -> list[Exchange]:
         if not asked and not remarks:
             remarks = "Go on with a tool, or end with a submission."
         text = turn.text if turn.text.strip() or asked else "(no words and no tool call)"
-        found.append(
-            Exchange(text=text.strip(), asked=tuple(asked), remarks=remarks, kept=turn.kept, number=turn.number)
-        )
+        kept, number, opening = turn.kept, turn.number, turn.core == OPENING
+        found.append(Exchange(text.strip(), tuple(asked), remarks, kept, number, opening))
     return found
+
+
+def begun(first: str, rest: list[Exchange]) -> tuple[str, tuple[Picture, ...], list[Exchange]]:
+    """The first message with what was called before the model's first turn, the pictures of that, and the rest."""
+    if not rest or not rest[0].opening:
+        return first, (), rest
+    asked = rest[0].asked
+    # Without arguments: some of their words are another role's, or of a card.
+    told = [f"## {one.call.name}\n{said_of(one)}" for one in asked]
+    pictures = tuple(picture for one in asked for picture in one.pictures)
+    return "\n\n".join([first, "# Called for you already", *told]), pictures, rest[1:]
+
+
+def said_of(asked: Asked) -> str:
+    """The answer, for protocols that have no flag for a failed call."""
+    return asked.answer if asked.ok else f"Error: {asked.answer}"
 
 
 def shown(rest: list[Exchange], blind: str) -> list[Exchange]:
@@ -101,7 +124,11 @@ def shown(rest: list[Exchange], blind: str) -> list[Exchange]:
     long ago. These go for several turns at once, so that most turns send the same beginning as the one before."""
     past = len(rest) if blind else max(0, len(rest) // SHOWN - 1) * SHOWN
     return [
-        replace(one, asked=tuple(_unseen(each, one.number, blind) for each in one.asked)) for one in rest[:past]
+        # The first message stays as it is: all behind it would be new to a cache.
+        one
+        if one.opening and not blind
+        else replace(one, asked=tuple(_unseen(each, one.number, blind) for each in one.asked))
+        for one in rest[:past]
     ] + (rest[past:])
 
 
@@ -113,13 +140,36 @@ def _unseen(asked: Asked, turn: int, blind: str) -> Asked:
     return replace(asked, answer=f"{asked.answer}\n({why})", pictures=())
 
 
-def read_arguments(raw: str) -> dict[str, JsonValue]:
-    """Arguments as a model wrote them. What is no JSON object is kept under `_unparsed`; nothing at all means none."""
+def read_arguments(raw: object) -> dict[str, JsonValue]:
+    """Arguments as a model wrote them, or as a server has parsed them already. Of what is no JSON object the beginning
+    is kept under `_unparsed`; nothing at all means none."""
     try:
-        arguments = json.loads(raw, parse_constant=_no_number) if raw.strip() else {}
+        arguments = json.loads(raw, parse_constant=_no_number) if isinstance(raw, str) and raw.strip() else raw or {}
     except (ValueError, RecursionError):
-        return {UNPARSED: raw}
-    return arguments if isinstance(arguments, dict) else {UNPARSED: raw}
+        return unread(raw)
+    return arguments if isinstance(arguments, dict) and not _deep(arguments) else unread(raw)
+
+
+def unread(raw: object) -> dict[str, JsonValue]:
+    return {UNPARSED: str(raw)[:UNREAD]}
+
+
+def _deep(value: object, level: int = 1) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(level >= DEEPEST or _deep(one, level + 1) for one in inner)
+
+
+def sound(value: Any) -> Any:
+    """A reply's texts without half characters, which nothing could write down."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case dict():
+            return {sound(key): sound(one) for key, one in value.items()}
+        case list():
+            return [sound(one) for one in value]
+        case _:
+            return value
 
 
 def cut_off(why: str) -> str:
@@ -133,7 +183,8 @@ def estimated(request: dict[str, Any], reply: str) -> tuple[int, int]:
 
 
 def fitted(rest: list[Exchange], room: int, also: int) -> list[Exchange]:
-    """The exchanges with the oldest results of tools cut to a line, where a request would be over `room` tokens.
+    """The exchanges with the oldest results of tools, and texts in calls, cut to a line, where a request would be over
+    `room` tokens.
 
     `also` is the size in characters of what else the request holds. The newest exchange stays whole. What is cut grows
     in steps of a quarter of the room, so that most turns send the same beginning as the one before.
@@ -148,13 +199,42 @@ def fitted(rest: list[Exchange], room: int, also: int) -> list[Exchange]:
     for number, one in enumerate(rest):
         asked = []
         for each in one.asked:
-            if due > 0 and number < len(rest) - 1 and (len(each.answer) > SHORT or each.pictures):
-                due -= len(each.answer) + len(each.pictures) * PICTURE_TOKENS * CHARACTERS
-                gone = f"[{len(each.answer)} characters, left out for want of room; call again if they are needed]"
-                each = replace(each, answer=gone, pictures=())
+            if due > 0 and number < len(rest) - 1:
+                less = _short(each)
+                due -= _weight(each) - _weight(less)
+                each = less
             asked.append(each)
         kept.append(replace(one, asked=tuple(asked)))
     return kept
+
+
+def _short(asked: Asked) -> Asked:
+    answer, pictures = asked.answer, asked.pictures
+    if len(answer) > SHORT or pictures:
+        gone = f"[{len(answer)} characters, left out for want of room; call again if they are needed]"
+        answer, pictures = gone, ()
+    return replace(
+        asked,
+        call=asked.call.model_copy(update={"arguments": _brief(asked.call.arguments)}),
+        answer=answer,
+        pictures=pictures,
+    )
+
+
+def _brief(value: Any) -> Any:
+    match value:
+        case str() if len(value) > SHORT:
+            return f"{value[:SHORT]} [and {len(value) - SHORT} characters more, left out for want of room]"
+        case dict():
+            return {key: _brief(one) for key, one in value.items()}
+        case list():
+            return [_brief(one) for one in value]
+        case _:
+            return value
+
+
+def _weight(asked: Asked) -> int:
+    return len(asked.answer) + len(repr(asked.call.arguments)) + len(asked.pictures) * PICTURE_TOKENS * CHARACTERS
 
 
 def _size(one: Exchange) -> int:

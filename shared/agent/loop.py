@@ -2,22 +2,23 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from opentelemetry.trace import Span
 from pydantic import JsonValue, ValidationError
 
 from shared import telemetry
 from shared.agent import budget
-from shared.agent.bounds import KEPT, bounded
-from shared.agent.core import Core
+from shared.agent.bounds import KEPT, bounded, bounded_turn
+from shared.agent.core import Core, Decision
 from shared.agent.desk import Desk, gather_calls, now
 from shared.agent.role import Facts, Submission
 from shared.agent.showing import shortened
 from shared.agent.stuck import hopeless, nudge
 from shared.contracts.base import Contract, Spent, ToolArgs
 from shared.contracts.starting import STARTERS
-from shared.contracts.tools import ToolResult
-from shared.contracts.transcript import Call, Observation, Turn
+from shared.contracts.tools import ToolResult, ViewImage
+from shared.contracts.transcript import OPENING, Call, Observation, Turn
 from shared.errors import GateFailed, M3Error
 
 
@@ -40,6 +41,7 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
     May be called again at any time, by any replica: it goes on at the turn where the transcript stops.
     """
     await desk.open()
+    desk.sees = core.sees
     deciding: Span | None = None
     while True:
         last, turn = desk.entries[-1], _to_act_on(desk)
@@ -47,7 +49,9 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
             with telemetry.below(deciding):
                 observation, accepted = await _act(desk, turn)
             if turn is last and not (accepted and len(turn.calls) == 1):
-                await desk.record(observation.model_copy(update={"budget": await desk.budget()}))
+                # The budget before a first turn stands in the first message.
+                told = "" if turn.core == OPENING else await desk.budget()
+                await desk.record(observation.model_copy(update={"budget": told}))
             if accepted:
                 return accepted
             continue
@@ -61,24 +65,40 @@ async def run_agent(desk: Desk, core: Core) -> Accepted | None:
             _first_try(desk)
         if hopeless(desk.segment):
             raise GaveUp("the core kept repeating the same calls after it was told so")
+        if calls := _opening(desk, core):
+            await desk.record(_turn(desk, OPENING, Decision(calls=calls)))
+            continue
         with telemetry.turn_span(desk.role.name, desk.brief.run_id, desk.turns + 1, core.name) as deciding:
             decision = await core.decide(desk.role, *desk.talk())
-            await desk.record(
-                Turn(
-                    run_id=desk.brief.run_id,
-                    role=desk.role.name,
-                    number=desk.turns + 1,
-                    at=now(),
-                    core=core.name,
-                    text=decision.text,
-                    remark=decision.remark,
-                    kept=decision.kept,
-                    calls=decision.calls,
-                    hidden=decision.hidden,
-                    spent=decision.spent + Spent(turns=1, actions=len(decision.calls)),
-                )
-            )
+            away, desk.away_since = desk.away_since, None
+            waited = (now() - away).total_seconds() if away else 0.0
+            spent = decision.spent + Spent(turns=1, actions=len(decision.calls), away_seconds=waited)
+            await desk.record(bounded_turn(_turn(desk, core.name, replace(decision, spent=spent))))
             telemetry.used(deciding, desk.role.name, core.name, decision.spent)
+
+
+def _opening(desk: Desk, core: Core) -> tuple[Call, ...]:
+    """What is called before a model's first turn on an order. Who works alone is told of all roles' work at once."""
+    if not core.opened or desk.role.team or any(isinstance(entry, Turn) for entry in desk.segment):
+        return ()
+    calls = desk.role.opening(desk.brief, desk.again)
+    return tuple(call for call in calls if core.sees or call.name != ViewImage.tool)
+
+
+def _turn(desk: Desk, core: str, decision: Decision) -> Turn:
+    return Turn(
+        run_id=desk.brief.run_id,
+        role=desk.role.name,
+        number=desk.turns + 1,
+        at=now(),
+        core=core,
+        text=decision.text,
+        remark=decision.remark,
+        kept=decision.kept,
+        calls=decision.calls,
+        hidden=decision.hidden,
+        spent=decision.spent,
+    )
 
 
 def _to_act_on(desk: Desk) -> Turn | None:
@@ -186,7 +206,11 @@ async def _judge(
     probe = submission.probe(answer, desk.brief)
     facts: Facts = {} if probe is None else await desk.probe(desk.call_id(turn, position, "-probe"), probe)
     state = await desk.bus.state(desk.brief.run_id)
-    facts["jobs"] = {name: done.outcome for done in state.trainings for name in done.names}
+    facts["jobs"] = {
+        name: f"a fold of {done.tried.fold_of}" if done.tried and done.tried.fold_of else done.outcome
+        for done in state.trainings
+        for name in done.names
+    }
     facts["returned"] = dict(state.returned)
     facts["answers"] = dict(state.answers)
     return facts, submission.check(answer, facts, desk.brief)

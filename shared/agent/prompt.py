@@ -132,6 +132,7 @@ def _from_others(brief: Brief) -> dict[str, str]:
     elif brief.locked:
         parts["Weights on the shelf"] = "none"
     parts["Machine"] = as_text(brief.machine) if brief.machine else ""
+    parts["Asked by you"] = as_text(brief.asked) if brief.asked else ""
     parts["Answered by a person"] = as_text(brief.answers) if brief.answers else ""
     if back := brief.handed_back:
         evidence = shortened(as_text({"reason": back.reason, "evidence": back.evidence}), EVIDENCE)

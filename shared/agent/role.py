@@ -51,6 +51,8 @@ class Role:
     submissions: tuple[Submission, ...]
     prompt: Path
     playbook: Playbook
+    opening: Callable[[Brief, bool], tuple[Call, ...]] = lambda brief, again: ()
+    """Calls that are made before a model's first turn on an order; `again`: it has had one on the same data."""
     team: tuple["Role", ...] = ()
     """Of a run without collaboration: all roles, whose prompts and tools this one has beside its own."""
 

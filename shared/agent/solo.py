@@ -41,4 +41,6 @@ def going_on(before: Entries, brief: Brief, segment: Entries) -> tuple[Brief, En
         results=tuple(results),
         notes=(f"Your work goes on as {brief.role}.\n\n{opening(brief)}",),
     )
-    return Brief.model_validate(first.event), [first, *said, handed_on, *segment[1:]]
+    # Of the files an endpoint outside may be told what it may in the role that looks at them.
+    begun_with = Brief.model_validate(first.event).model_copy(update={"public": brief.public})
+    return begun_with, [first, *said, handed_on, *segment[1:]]

@@ -30,7 +30,9 @@ def nudge(segment: list[Turn | Observation]) -> list[str]:
     count = repeats(segment)
     if count < REPEATS:
         return []
-    return [f"You have now made the same calls {count} times with the same outcome. Change the approach."]
+    last = next(entry for entry in reversed(segment) if isinstance(entry, Turn))
+    done = f"made the same calls {count} times with the same outcome" if last.calls else f"made no call {count} times"
+    return [f"You have now {done}. Change the approach."]
 
 
 def hopeless(segment: list[Turn | Observation]) -> bool:

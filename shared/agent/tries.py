@@ -74,27 +74,56 @@ def figure(job: Mapping[str, Any]) -> float | None:
 
 def table(state: RunState, role: AgentName, train_seconds: float, ended: Sequence[JobFinished] = ()) -> str:
     """All trainings under the present lock, best first; what the best tells, where it is a try that just `ended`."""
-    figures = {done.job_id: figure(done.model_dump(mode="json")) for done in state.trainings}
+    trainings = [done for done in state.trainings if not (done.tried and done.tried.fold_of)]
+    figures = {done.job_id: figure(done.model_dump(mode="json")) for done in trainings}
     # Of equals the newer one first.
     best_first = sorted(
-        reversed(state.trainings),
+        reversed(trainings),
         key=lambda done: (done.outcome != "ok", 1e9 if (found := figures[done.job_id]) is None else -found),
     )
     best = best_first[0] if best_first else None
     lines = [_line(number, done, figures[done.job_id], best) for number, done in enumerate(best_first, 1)]
     if len(lines) > _LINES:
         lines[_LINES:] = [f"... {len(lines) - _LINES} more"]
+    folds = _folds([done for done in state.trainings if done not in trainings])
     named = next((str(name) for done in state.trainings if (name := done.metrics.get("metric_name"))), "metric")
     head = f"Trainings of this run, best first (validation {named}):"
     if best and best in ended and best.tried and best.outcome == "ok":
         lines.append(f"{best.tried.name} tells:\n{best.summary[:_SUMMARY]}")
+    lines = [*([head, *lines] if lines else []), *folds]
     run, own = (max(0.0, seconds_left(state, one, train_seconds)) for one in ("model_trainer", role))
     share = f"; of them {own:.0f} s for tries of the Module Architect" if role == "module_architect" else ""
     lines.append(
         f"Tries have used {train_seconds - run:.0f} of {train_seconds:.0f} s. Left: {run:.0f} s{share}, for more tries "
         f"together, or for a training in the workspace, at most so long each time; {len(state.trainings)} jobs so far."
     )
-    return "\n".join([head, *lines])
+    return "\n".join(lines)
+
+
+def _folds(trainings: Sequence[JobFinished]) -> list[str]:
+    """Tries that were trained in folds, best first, compared on the patients of all of these."""
+    tries: dict[str, list[JobFinished]] = {}
+    for done in trainings:
+        tries.setdefault(done.tried.fold_of if done.tried else "", []).append(done)
+    found = {name: [figure(one.model_dump(mode="json")) for one in folds] for name, folds in tries.items()}
+    means = {name: fmean(value or 0.0 for value in values) for name, values in found.items() if None not in values}
+    patients = {
+        name: {"figures": {key: value for one in folds for key, value in _figures(one.metrics).items()}}
+        for name, folds in tries.items()
+    }
+    best_first = sorted(tries, key=lambda name: -means.get(name, -1e9))
+    lines = []
+    for name in best_first:
+        each = [
+            f"{one.outcome}, {_why(one)}" if value is None else f"{value:.4f}"
+            for one, value in zip(tries[name], found[name], strict=True)
+        ]
+        parts = [f"{means[name]:.4f}" if name in means else "no figure", f"folds {', '.join(each)}"]
+        if name in means and (behind := ahead(patients[best_first[0]], patients[name])) and name != best_first[0]:
+            parts.append(f"patient by patient {behind[0]:.4f} ± {behind[1]:.4f} behind the first")
+        parts.append(f"{len(patients[name]['figures'])} patients")
+        lines.append(f"- {name}: {'; '.join(parts)}. {_change(tries[name][0])}".rstrip())
+    return ["In folds, on other patients than the lock's, best first:", *lines] if lines else []
 
 
 def _line(number: int, done: JobFinished, value: float | None, best: JobFinished | None) -> str:

@@ -71,7 +71,8 @@ class Spent(Contract):
     unpriced: bool = False
     """True where some of the tokens have no known price: `usd` leaves those out."""
     gpu_seconds: float = 0.0
-    wall_seconds: float = 0.0
+    away_seconds: float = 0.0
+    """Of the wall time, that in which the role's model was away: no bound counts it."""
 
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(
@@ -84,7 +85,7 @@ class Spent(Contract):
             usd=self.usd + other.usd,
             unpriced=self.unpriced or other.unpriced,
             gpu_seconds=self.gpu_seconds + other.gpu_seconds,
-            wall_seconds=self.wall_seconds + other.wall_seconds,
+            away_seconds=self.away_seconds + other.away_seconds,
         )
 
 

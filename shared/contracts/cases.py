@@ -122,6 +122,8 @@ class Coverage(Contract):
     """Number of views -> cases, where cases differ or have several."""
     added_up: int = 0
     """Cases of which several masks mark one structure; they add up."""
+    stood_in: dict[str, int] = {}
+    """`T1C for T1` -> cases that lack the one channel and have the other in its place."""
     left_out: dict[str, int] = {}
     """Reason, with its remedy -> how many files, rows or cases."""
     lossless: dict[Lossless, int] = {}

@@ -39,6 +39,8 @@ class DatasetFacts(Contract):
     """Of a segmentation: structure -> its value in the masks; 0 is background and never listed."""
     channels: tuple[str, ...] = ()
     """Names of the images' channels, in order; empty where they have none."""
+    stood_in: dict[str, int] = {}
+    """`T1C for T1` -> cases that lack the one channel and have the other in its place."""
     grouping: Grouping
     grouping_from: str
     """How patients were told apart, in a sentence of ours."""

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from shared.contracts.base import Contract
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 
 TELLING = (
     "SeriesDescription", "ProtocolName", "StudyDescription", "Modality", "BodyPartExamined", "ViewPosition",

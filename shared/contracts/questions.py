@@ -37,13 +37,7 @@ class Option(Contract):
 
 
 class Question(Contract):
-    """Ask a person the one thing that decides how to go on and that request, documents and files leave open.
-
-    The run waits; then your work begins anew, with all answers under `answers` and your workspace as it was. `text`
-    says what you saw and why it matters; `key` is a new short name; `says` the reason for an option; `default` what an
-    unattended run takes (it ends where there is none). Only the Task Manager wants a `dataset`. Never ask what you can
-    find out.
-    """
+    """What a person is asked, and how it can be answered."""
 
     key: Token
     text: str = Field(min_length=1, max_length=4000)
@@ -54,6 +48,18 @@ class Question(Contract):
     @property
     def values(self) -> tuple[str, ...]:
         return tuple(option.value for option in self.options)
+
+
+class AskedByRole(Question):
+    """Ask a person the one thing that decides how to go on and that request, documents and files leave open.
+
+    The run waits; then your work begins anew, with all answers under `answers` and your workspace as it was. `text`
+    says what you saw and why it matters; `key` is a new short name; `says` the reason for an option; `default` what an
+    unattended run takes (it ends where there is none). Only the Task Manager wants a `dataset`. Never ask what you can
+    find out.
+    """
+
+    wants: Literal["choice", "text", "dataset"] = "choice"
 
 
 class QuestionAsked(Event):

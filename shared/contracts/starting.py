@@ -35,25 +35,29 @@ class Try(Contract):
     files: dict[str, str] = {}
     """Path in the workspace -> its whole text, where a try needs other code."""
     continues: str | None = None
-    """Name or job id of a training of this run that is gone on with, from its workspace and checkpoints, for `seconds`
-    more; its learning rate begins where it would be in a training of the whole time. With `changes` of anything but the
-    time the template begins anew."""
+    """Name or job id of a training of this run (`workspace`: the last one there) that is gone on with, from its
+    workspace and checkpoints, for `seconds` more; its learning rate begins where it would be in a training of the whole
+    time. With `changes` of anything but the time the template begins anew."""
 
 
 class TryConfigs(ToolArgs):
     """Train 1 to 8 variants of the workspace for `seconds` each and go to sleep until all have ended; you are then told
     one table of all trainings so far, best first. Each runs in a copy of its own, side by side where runners are free,
     so your workspace stays as it is; the package of any can be delivered. Give only what differs: no changes are the
-    workspace as it is. `training.train_seconds` is set for you. All tries together may take the run's
-    `train_seconds`, and a training in the workspace, which is not counted itself, what they have left of it; what a job
-    takes to begin and end beyond its seconds is not counted either. Tries that run side by
-    side share the machine: of two on two cores each makes half of the steps.
+    workspace as it is. `training.train_seconds` is set for you. All tries together may use up the run's
+    `train_seconds`; a training in the workspace may take what they have left, each time, and uses nothing up. What a
+    job takes to begin and end beyond its seconds does not count. Tries that run side by side share the machine: of two
+    on two cores each makes half of the steps.
+
+    Where validation patients are few, `folds` trains each try so many times, each time with another part of all
+    patients held out, and compares tries on all of them. Folds are never delivered: train what won in the workspace.
     """
 
     tool = "try_configs"
     tries: tuple[Try, ...] = Field(min_length=1, max_length=MOST_TRIES)
     seconds: float = Field(ge=10)
-    """Wall seconds of each."""
+    """Wall seconds of each; of each fold."""
+    folds: int = Field(default=1, ge=1, le=5)
 
 
 class Repackage(ToolArgs):
@@ -65,7 +69,7 @@ class Repackage(ToolArgs):
 
     tool = "repackage"
     job: str
-    """Name or job id of the training."""
+    """Name or job id of the training; `workspace`: the last one there."""
 
 
 STARTERS = (StartTraining.tool, TryConfigs.tool, Repackage.tool)

@@ -57,8 +57,8 @@ class RunState(Contract):
     """The open one: nothing goes on before its answer."""
     answers: dict[str, str] = {}
     """Key -> what was answered last."""
-    askers: dict[str, Service] = {}
-    """Key -> who asked; the keeper's are the Task Manager's."""
+    asked: dict[str, QuestionAsked] = {}
+    """Key -> the question; the keeper's are the Task Manager's."""
     resumed: Resumed | None = None
     """The answer, or added dataset, that the role which waited for it has not acted upon yet."""
     approved: dict[Point, str] = {}
@@ -242,7 +242,7 @@ def _step(state: RunState, sequence: int, event: Event) -> RunState:
         case RunRequested():
             update |= {"budget": event.budget}
         case QuestionAsked():
-            update |= {"question": event, "askers": state.askers | {event.question.key: event.sender}}
+            update |= {"question": event, "asked": state.asked | {event.question.key: event}}
         case QuestionAnswered():
             update |= _answered(state, event)
         case DatasetAdded() if state.wants_dataset:

@@ -34,6 +34,8 @@ class Tried(Contract):
     """That it was given."""
     repackaged: bool = False
     """Nothing was trained: `continues` with other code around its weights."""
+    fold_of: str = ""
+    """Name of the try of which this is a fold: trained on other patients than the lock says, and only compared."""
 
 
 class JobSpec(Contract):
@@ -57,6 +59,8 @@ class JobSpec(Contract):
     seconds: float = Field(default=3600, gt=0)
     forked: bool = False
     """`train` in the copy of the build workspace that the runner made for this job (`try_configs`, `repackage`)."""
+    pictures: bool = False
+    """`train`: whoever asked looks at pictures, so the worst cases are drawn."""
     memory_mb: int | None = Field(default=None, ge=64)
     """Less than what the runner gives a job; None for all of that."""
 
@@ -120,8 +124,8 @@ class JobFinished(Event):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By which it may be called: its id, and the name of a try."""
-        return (self.job_id, self.tried.name) if self.tried else (self.job_id,)
+        """By which it may be called: its id, and the name of a try, or where it was trained."""
+        return self.job_id, self.tried.name if self.tried else "workspace"
 
     @property
     def delivers(self) -> Ref | None:

@@ -8,6 +8,9 @@ from pydantic import Field, JsonValue, TypeAdapter
 from shared.contracts.base import AgentName, Contract, RunId, Spent
 from shared.contracts.tools import ToolResult
 
+OPENING = "m3builder"
+"""Core of a turn that was taken for a model, before its own first one."""
+
 
 class Call(Contract):
     """One tool call that a core asks for. `name` is a tool or `submit_<answer>`."""

@@ -1,7 +1,7 @@
 """Texts as they may leave, and what the model says with the surrogates put back."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from shared.disclosure.judge import SHORT, Judge
 from shared.disclosure.known import known
@@ -28,7 +28,7 @@ class Guard:
         sentences may be told without their names. Without `raw` data words of trainings pass, too; where only a `card`
         is read, all words of ours in lower case."""
         words = known()
-        self._frequent = words.frequent
+        self._frequent, self._common = words.frequent, words.common
         self._judge = Judge(public, written, raw, card)
         self._surrogates = Surrogates(secret, words.terms | words.code)
         self._given: dict[str, str] = {}
@@ -41,17 +41,17 @@ class Guard:
     def surrogates(self) -> int:
         return len(self._given)
 
-    def hide(self, text: str, raw: bool = True, measured: bool = False) -> str:
+    def hide(self, text: str, raw: bool = True, measured: Collection[str] | None = None) -> str:
         """A text of ours or of the data. Where it holds no `raw` data it leaves as it is, but for what was hidden
-        before. `measured`: what stands there as a number was measured by programs of ours, however long it is."""
+        before. `measured`, of what is told before a first turn: the numbers that programs of ours measured, which pass
+        however long they are."""
         found = pieces(text)
         if raw:
             self._judge.judge(found, measured)
         else:
             for one in found:
                 # Sentences of the data are hidden whole; in ours, their small words are nothing of theirs.
-                told = one.kind in ("gap", "digits") or one.text in self._frequent
-                told |= plain(one.text) not in self._given
+                told = one.kind == "gap" or one.text in self._frequent or not self._was_hidden(plain(one.text))
                 one.shown = told and one.kind not in ("uid", "date")
         return self._told(found)
 
@@ -102,6 +102,19 @@ class Guard:
             lambda found: told(self._real[found[0]]) if found["spread"] else compound(found),
             text,
         ), hidden
+
+    def _was_hidden(self, word: str) -> bool:
+        """Whether a word, or one that it is made of or was cut from, was hidden before: in whatever case."""
+        if len(word) <= SHORT or (word.isdecimal() and len(word) == SHORT + 1):
+            return word in self._given and not word.isdecimal()
+        if word in self._given or self._surrogates.knows(word):
+            return True
+        low = word.lower()
+        return not self._common(low) and any(
+            one in low or one.startswith(low) or one.endswith(low)
+            for one in self._surrogates.words
+            if len(one) > SHORT + 1
+        )
 
     def _knows(self, made: str) -> bool:
         return made in self._real or self._surrogates.real(made) is not None

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from string import ascii_letters
 
@@ -20,6 +20,8 @@ _LONGEST = 4
 """Digits of a number in a result that stands by itself; a longer one may be an id, as one in quotation marks may."""
 _LIKELY = 0.66
 """Share of supported words that makes a sentence one of ours. Of the replicas' reports 1 in 100 has more than 0.6."""
+_SPELLED, _BETWEEN_LETTERS = 4, 6
+"""Letters in a row that are a word, and the signs between two of them."""
 _BETWEEN_NAMES = re.compile(r"[ ,.^_-]{1,2}")
 
 
@@ -44,10 +46,10 @@ class Judge:
         self._said.update(part.lower() for word in WORD.findall(text) for part in CAMEL.findall(word))
         self._pairs.update(pairs([text]))
 
-    def judge(self, found: list[Piece], measured: bool) -> None:
+    def judge(self, found: list[Piece], measured: Collection[str] | None) -> None:
         """Say of each piece whether it is shown."""
         # Behind the lock, what is told before a first turn is ours, other roles' and a card's.
-        self._plain = self._card or (measured and not self._raw)
+        self._plain = self._card or (measured is not None and not self._raw)
         for number, one in enumerate(found):
             low = one.text.lower()
             if one.kind == "word":
@@ -61,8 +63,9 @@ class Judge:
             elif one.kind != "gap":
                 one.shown = False  # digits: until they are found to be a number
         for places in in_one(found):
-            self._number(found, places, measured)
+            self._number(found, places, measured or ())
         self._sentences(found)
+        _spelled(found)
         _names(found)
 
     def _passes(self, word: str) -> bool:
@@ -85,8 +88,8 @@ class Judge:
         both = ((beside(found, number, -1), here), (here, beside(found, number, 1)))
         return any(pair in one for pair in both for one in told)
 
-    def _number(self, found: list[Piece], places: list[int], measured: bool) -> None:
-        """Digits pass in a number that stands by itself, is short and has no leading zeros."""
+    def _number(self, found: list[Piece], places: list[int], measured: Collection[str]) -> None:
+        """Digits pass in a number that stands by itself, is short or measured, and has no leading zeros."""
         whole = "".join(found[at].text for at in places)
         if whole.lower() in self._words.exact:
             for at in places:
@@ -97,9 +100,10 @@ class Judge:
         before = found[places[0] - 1].text[-1:] if places[0] else ""
         after = found[places[-1] + 1].text[:1] if places[-1] + 1 < len(found) else ""
         quoted = before == after and before in ("'", '"')
-        longest = _LONGEST // 2 if quoted else 99 if measured else _LONGEST
+        longest = _LONGEST // 2 if quoted else _LONGEST
         number = _NUMBER.fullmatch(whole) and not any(
-            len(one) > longest or (len(one) > 1 and one[0] == "0") for one in re.findall(r"(?<![\d.])\d+", whole)
+            (len(one) > longest and (quoted or one not in measured)) or (len(one) > 1 and one[0] == "0")
+            for one in re.findall(r"(?<![\d.])\d+", whole)
         )
         for at in places:
             one = found[at]
@@ -114,7 +118,8 @@ class Judge:
         spelled = {one.of for one in found if one.of >= 0 and one.kind != "word" and one.text != "-"}
         run: list[int] = []
         for at, one in enumerate(found):
-            if one.kind == "word" and one.of not in spelled:
+            key = one.text in self._terms and at + 1 < len(found) and found[at + 1].text.startswith(":")
+            if one.kind == "word" and one.of not in spelled and not key:
                 run.append(at)
             elif one.kind != "gap" or one.of in spelled or not (one.text == "-" or LINK.fullmatch(one.text)):
                 self._sentence(found, run)
@@ -131,6 +136,18 @@ class Judge:
             self.hidden["prose"] += len(run)
             for at in run:
                 found[at].shown = False
+
+
+def _spelled(found: list[Piece]) -> None:
+    """`['Y', 'o', 'u', 'n', 'g']`: letters in a row are a word, as where a program took a text for a list."""
+    run: list[int] = []
+    for at, one in enumerate([*found, Piece("", "word", -1)]):
+        if one.kind == "word" and len(one.text) == 1 and not one.public:
+            run.append(at)
+        elif one.kind != "gap" or len(one.text) > _BETWEEN_LETTERS:
+            for each in run if len(run) >= _SPELLED else ():
+                found[each].shown = False
+            run = []
 
 
 def _names(found: list[Piece]) -> None:

@@ -8,16 +8,32 @@ from shared.disclosure.known import known
 from shared.disclosure.surrogates import DATE
 
 _ESCAPED = r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2}|&\#?\w{1,8};"
-_JOINED = re.compile(
+_JOINED = (
     r"\\(?!u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})[A-Za-z]"
     rf"|(?P<joined>(?:\w|{_ESCAPED}|(?<=\w)[./+^\-](?=[\w\\%]))+)"
 )
 """What is written in one: a path, a name with its ending, an identifier, a number. `\\n` and `\\d` are none."""
+_DAY, _MONTH = r"(?:0[1-9]|[12]\d|3[01])", r"(?:0[1-9]|1[0-2])"
+_OF_A_PERSON = (
+    rf"(?<![\d.])(?:(?:0?[1-9]|1[0-2])(?P<s3>[-/.])(?:0?[1-9]|{_DAY})(?P=s3)(?:19|20)\d\d"
+    rf"|{_DAY}(?P<s4>[-/.]){_DAY}(?P=s4)\d\d|\d\d-{_MONTH}-{_DAY}"
+    r"|(?=(?:\d-?){8})\d{2,4}(?:-\d{2,4}){2,})(?!\.?\d)"
+)
+"""Dates with the month first or with two digits of a year, grouped numbers: `2/13/1957`, `03.02.57`, `219-09-9999`."""
+_ALONE, _END = r"(?<![\w.(\[])(?<![\d(\[] )", r"(?![\w)\]]|\.\d| \d)"
+_SPACED = (
+    rf"{_ALONE}(?:\d{{3}} \d{{2,3}} \d{{4}}|(?:\+\d{{1,3}}|0\d{{1,4}})(?: \d{{2,4}}){{2,4}}"
+    r"|(?<=[\"',;|])\d{2,4}(?: \d{2,4}){2,4}(?=[\"',;|]))" + _END
+)
+"""Numbers of a person in groups: `943 476 5919`, `219 09 9999`, `+48 601 234 567`; all of a cell, also `601 234 567`.
+In brackets or beside other numbers they are sizes and positions."""
 _PIECE = re.compile(
-    rf"(?P<date>{DATE.pattern})|(?P<uid>(?<![\d.])\d+(?:(?:\.\d+){{3,}}|\.\d+\.\d{{9,}})(?!\.?\d))"
+    rf"(?P<date>{DATE.pattern}|{_OF_A_PERSON})"
+    rf"|(?P<uid>(?<![\d.])\d+(?:(?:\.\d+){{3,}}|\.\d+\.\d{{9,}})(?!\.?\d))"
     rf"|(?P<word>(?:[^\W_]|{_ESCAPED})+)|(?P<gap>.)",
     re.DOTALL,
 )
+_WHOLE = re.compile(rf"(?P<spaced>{_SPACED})|{_JOINED}")
 _LED = re.compile(r"([^\W\d_]+)(\d+)")
 LINK = re.compile(r"[,.;]?(?: |\n|\\n)+")
 """Between words of a text."""
@@ -40,10 +56,10 @@ def pieces(text: str) -> list[Piece]:
     """All of a text, in order."""
     found: list[Piece] = []
     end = 0
-    for number, joined in enumerate(one for one in _JOINED.finditer(text) if one["joined"]):
+    for number, joined in enumerate(one for one in _WHOLE.finditer(text) if one["joined"] or one["spaced"]):
         if joined.start() > end:
             found.append(Piece(text[end : joined.start()], "gap", -1))
-        found += _written_in_one(joined[0], number)
+        found += [Piece(joined[0], "date", number)] if joined["spaced"] else _written_in_one(joined[0], number)
         end = joined.end()
     if end < len(text):
         found.append(Piece(text[end:], "gap", -1))

@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import math
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,11 +18,13 @@ from shared.agent.dialogue import Asked, Exchange, exchanges, rounds, shown
 from shared.agent.prompt import opening
 from shared.contracts.disclosure import Disclosed
 from shared.contracts.tools import Picture, ReadFiles
-from shared.contracts.transcript import Call, Observation, Turn
+from shared.contracts.transcript import OPENING, Call, Observation, Turn
 from shared.disclosure.guard import Guard
-from shared.disclosure.public import classes, public_words
+from shared.disclosure.public import classes
 from shared.errors import ToolBroken
 
+_COUNTED = re.compile(r"(?<![\w.])\d+(?= x \S| rows of | of \d| s\b)")
+"""Numbers in what our programs say of files and of a budget."""
 OURS = ("/m3/", "/templates/")
 """What lies below is written by us."""
 
@@ -33,15 +37,22 @@ class Outgoing:
         if not brief.secret:
             raise ToolBroken(f"{core} is outside of the hospital, and the run has no secret to make surrogates with")
         self.brief, self._core, self._blind = brief, core, blind
-        self._turn = 0
+        self._turn, self._role = 0, brief.role
         self._sees = sees = _sees_raw(brief)
-        self.guard = Guard(brief.secret, _public(brief), _written(brief), raw=sees, card=brief.role == "task_manager")
-        self.first = self.guard.hide(opening(brief), measured=True)
+        # Who works alone goes on from cards to the data.
+        card = brief.role == "task_manager" and "collaboration" not in brief.requested.without
+        self.guard = Guard(brief.secret, _public(brief), _written(brief), raw=sees, card=card)
+        measured = _measured(brief)
+        if not sees:  # what another role knows by surrogates it may have written into files
+            for text in _written(brief):
+                self.guard.hide(text, measured=measured)
+        self.first = self.guard.hide(opening(brief), measured=measured)
         self._all: list[Exchange] = []
 
     def follow(self, segment: list[Turn | Observation]) -> None:
         """Add what was said since; what was there before is as it was."""
         self._turn, done = segment[-1].number + 1, len(self._all)
+        self._role = segment[-1].role  # of a conversation that goes on, the one that says so
         told = zip(exchanges(segment)[done:], rounds(segment)[done:], strict=True)
         self._all += [self._exchange(one, turn) for one, (turn, _) in told]
 
@@ -60,7 +71,7 @@ class Outgoing:
         """What goes on record."""
         text = self.text.encode("utf-8", "replace")
         return Disclosed(
-            run_id=self.brief.run_id, role=self.brief.role, turn=self._turn, at=datetime.now(UTC), core=self._core,
+            run_id=self.brief.run_id, role=self._role, turn=self._turn, at=datetime.now(UTC), core=self._core,
             sha256=hashlib.sha256(text).hexdigest(), size=len(text), hidden=dict(sorted(self.guard.counts.items())),
             surrogates=self.guard.surrogates, blind=self._blind,
             pictures=sum(len(asked.pictures) for one in self.rest for asked in one.asked),
@@ -88,15 +99,19 @@ class Outgoing:
             asked.call.model_copy(update={"arguments": _through(asked.call.arguments, say)}) for asked in one.asked
         ]
         asked = tuple(
-            replace(asked, call=call, answer=self._answer(asked), pictures=self._pictures(asked))
+            replace(asked, call=call, answer=self._answer(asked, turn), pictures=self._pictures(asked))
             for asked, call in zip(one.asked, calls, strict=True)
         )
-        return replace(one, text=text, asked=asked, remarks=self.guard.hide(one.remarks, self._sees))
+        # Reasoning is in nobody's form but its maker's, who may have seen the data as they are.
+        kept = one.kept if turn.core == self._core else None
+        return replace(one, text=text, asked=asked, remarks=self.guard.hide(one.remarks, self._sees), kept=kept)
 
-    def _answer(self, asked: Asked) -> str:
+    def _answer(self, asked: Asked, turn: Turn) -> str:
         read = asked.call.arguments.get("paths") if asked.call.name == ReadFiles.tool else None
         paths = [str(one) for one in read] if isinstance(read, list | tuple) else []
-        if paths and all(one.startswith(OURS) and ".." not in one for one in paths):
+        # An answer repeats its paths, which may be real by now.
+        told = turn.core in (self._core, OPENING) and not any(one in path for path in paths for one in turn.hidden)
+        if told and paths and all(one.startswith(OURS) and ".." not in one for one in paths):
             return asked.answer
         return self.guard.hide(asked.answer, self._sees)
 
@@ -121,16 +136,34 @@ def _sees_raw(brief: Brief) -> bool:
 
 
 def _public(brief: Brief) -> set[str]:
-    found: set[str] = set()
-    if brief.planned:
-        found.update(brief.planned.plan.labels)
-        found |= public_words(brief.planned.card.profile) if brief.planned.card.profile else set()
+    found = set(brief.public)
     if brief.prepared:
         found |= classes(brief.prepared.coverage.counts)
     if brief.locked:
         found |= classes(sum(map(Counter, brief.locked.counts.values()), Counter()))
         found.update(brief.locked.facts.channels)  # of all cases
     return found
+
+
+def _measured(brief: Brief) -> set[str]:
+    """Numbers of the brief that programs of ours measured, by their digits before a point. What stands in a text is
+    somebody's: a card's, a cell's, another role's."""
+    cards = [*brief.cards, *([brief.planned.card] if brief.planned else [])]
+    parts = [*(card.profile for card in cards), brief.locked, brief.assembled, *brief.weights]
+    told = [part.model_dump(mode="json") for part in parts if part]
+    found = set(_numbers([*told, brief.files, brief.machine, brief.train_seconds]))
+    listed = [brief.files.get("groups"), brief.files.get("tables")]
+    ours = [brief.budget, *(str(one) for many in listed if isinstance(many, list) for one in many)]
+    return found.union(*(_COUNTED.findall(one) for one in ours))
+
+
+def _numbers(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(one)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield f"{abs(value):.0f}" if math.isfinite(value) else ""
+        yield str(abs(value)).partition(".")[0]
 
 
 def _written(brief: Brief) -> list[str]:

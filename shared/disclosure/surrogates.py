@@ -3,7 +3,7 @@
 import hmac
 import random
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import date, timedelta
 
 _CONSONANTS, _VOWELS = "bdfghklmnprstvwz", "aeiou"
@@ -74,6 +74,11 @@ class Surrogates:
     def knows(self, real: str) -> bool:
         """Whether a word has a surrogate, in whatever case."""
         return real in self._made or real.lower() in self._made
+
+    @property
+    def words(self) -> Iterator[str]:
+        """Those that have a surrogate, in lower case."""
+        return (one for one in self._made if one.isalpha() and one.islower())
 
     def _once(self, real: str, make: object) -> str:
         if real not in self._made:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from shared.agent.core import Decision
-from shared.agent.dialogue import DECLINED, UNPARSED, Asked, Exchange, cut_off, estimated
+from shared.agent.dialogue import DECLINED, Asked, Exchange, begun, cut_off, estimated, read_arguments, unread
 from shared.contracts.base import Spent
 from shared.contracts.transcript import Call
 from shared.models.endpoint import EndpointCore, no_reply
@@ -59,26 +59,26 @@ class AnthropicCore(EndpointCore):
 
         reply = await self.call(create)
         if not isinstance(reply, Message) or not isinstance(reply.content, list):
-            raise no_reply(self.listing)
-        return self._decision(reply, request)
+            raise no_reply(self.listing, reply)
+        return self.read(reply, request)
 
-    def _decision(self, reply: Message, request: dict[str, Any]) -> Decision:
+    def decision(self, reply: Message, request: dict[str, Any]) -> Decision:
         cut = _CUT.get(reply.stop_reason or "", "")
         calls = []
         for block in reply.content:
             if block.type == "tool_use":
-                whole = isinstance(block.input, dict) and not (cut and block is reply.content[-1])
-                arguments = block.input if whole else {UNPARSED: json.dumps(block.input)}
-                calls.append(Call(name=block.name, arguments=arguments, provider_id=block.id))
-        text = "\n".join(block.text for block in reply.content if block.type == "text").strip()
+                whole = not (cut and block is reply.content[-1])
+                arguments = read_arguments(block.input) if whole else unread(json.dumps(block.input))
+                calls.append(Call(name=block.name or "", arguments=arguments, provider_id=block.id or ""))
+        text = "\n".join(block.text or "" for block in reply.content if block.type == "text").strip()
         return Decision(
-            calls=tuple(calls), text=text, remark=cut, kept=_kept(reply, bool(cut)), spent=self._spent(reply, request)
+            calls=tuple(calls), text=text, remark=cut, kept=_kept(reply, bool(cut)), spent=self.bill(reply, request)
         )
 
-    def _spent(self, reply: Message, request: dict[str, Any]) -> Spent:
+    def bill(self, reply: Message, request: dict[str, Any]) -> Spent:
         """`input_tokens` of this API leaves out what was read from or written to the cache."""
         usage: Usage | None = getattr(reply, "usage", None)  # servers that only imitate the protocol may not count
-        if usage is None:
+        if usage is None or None in (getattr(usage, "input_tokens", None), getattr(usage, "output_tokens", None)):
             given, made = estimated(request, reply.model_dump_json(include={"content"}))
             return self.listing.spent(given, 0, 0, made, estimated=True)
         read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
@@ -88,7 +88,9 @@ class AnthropicCore(EndpointCore):
 def messages(first: str, rest: list[Exchange]) -> list[dict[str, Any]]:
     """User and assistant in turn. The last two user messages are marked for the cache: what one turn writes, the next
     reads, even when a turn has more blocks than the cache looks back."""
-    rendered: list[dict[str, Any]] = [{"role": "user", "content": [_text(first)]}]
+    first, pictures, rest = begun(first, rest)
+    seen = [_image(one.media_type, one.content) for one in pictures]
+    rendered: list[dict[str, Any]] = [{"role": "user", "content": [_text(first), *seen]}]
     for one in rest:
         results = [
             {"type": "tool_result", "tool_use_id": asked.id, "content": _answer(asked), "is_error": not asked.ok}
@@ -123,7 +125,7 @@ def _kept(reply: Message, cut: bool) -> JsonValue:
             blocks.append(block.model_dump(mode="json", exclude_none=True))
         elif block.type == "tool_use":
             blocks.append({"type": "tool_use"})
-        elif block.type == "text" and block.text.strip():
+        elif block.type == "text" and (block.text or "").strip():
             blocks.append(_text(block.text))
     return blocks if any(isinstance(one, dict) and one["type"] in _THOUGHT for one in blocks) else None
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
 from shared.agent.core import Decision
-from shared.agent.dialogue import DECLINED, UNPARSED, Asked, Exchange, cut_off, estimated, read_arguments
+from shared.agent.dialogue import (
+    DECLINED,
+    Asked,
+    Exchange,
+    begun,
+    cut_off,
+    estimated,
+    read_arguments,
+    said_of,
+    unread,
+)
 from shared.contracts.base import Spent
+from shared.contracts.tools import Picture
 from shared.contracts.transcript import Call
 from shared.models.endpoint import EndpointCore, no_reply
 
@@ -51,11 +63,11 @@ class OpenAICore(EndpointCore):
 
         reply = await self.call(create)
         if not isinstance(reply, ChatCompletion) or not isinstance(reply.choices, list):
-            raise no_reply(self.listing)
-        return self._decision(reply, request)
+            raise no_reply(self.listing, reply)
+        return self.read(reply, request)
 
-    def _decision(self, reply: ChatCompletion, request: dict[str, Any]) -> Decision:
-        spent = self._spent(reply, request)
+    def decision(self, reply: ChatCompletion, request: dict[str, Any]) -> Decision:
+        spent = self.bill(reply, request)
         if not reply.choices:
             return Decision(calls=(), spent=spent)
         choice = reply.choices[0]
@@ -65,25 +77,25 @@ class OpenAICore(EndpointCore):
         items = message.tool_calls or []
         for item in items:
             if item.type == "custom":
-                call = Call(name=item.custom.name, arguments={UNPARSED: item.custom.input}, provider_id=item.id)
+                call = Call(name=item.custom.name, arguments=unread(item.custom.input), provider_id=item.id)
             else:
                 raw = item.function.arguments or ""
-                arguments = {UNPARSED: raw} if cut and item is items[-1] else read_arguments(raw)
-                call = Call(name=item.function.name, arguments=arguments, provider_id=item.id or "")
+                arguments = unread(raw) if cut and item is items[-1] else read_arguments(raw)
+                call = Call(name=item.function.name or "", arguments=arguments, provider_id=item.id or "")
             calls.append(call)
             extras.append(_extra(item, _OF_CALL))
         of_message = _extra(message, _OF_MESSAGE)
         return Decision(
             calls=tuple(calls),
-            text=(message.content or message.refusal or "").strip(),
+            text=_words(message.content or message.refusal or "").strip(),
             remark=cut or (DECLINED if message.refusal else ""),
             kept={"message": of_message, "calls": extras} if of_message or any(extras) else None,
             spent=spent,
         )
 
-    def _spent(self, reply: ChatCompletion, request: dict[str, Any]) -> Spent:
+    def bill(self, reply: ChatCompletion, request: dict[str, Any]) -> Spent:
         """`prompt_tokens` of this API holds what was read from or written to the cache."""
-        if reply.usage is None:
+        if reply.usage is None or None in (reply.usage.prompt_tokens, reply.usage.completion_tokens):
             given, made = estimated(request, reply.model_dump_json(include={"choices"}, exclude_none=True))
             return self.listing.spent(given, 0, 0, made, estimated=True)
         details = reply.usage.prompt_tokens_details
@@ -95,9 +107,17 @@ class OpenAICore(EndpointCore):
         return self.listing.spent(unread - written, read, written, reply.usage.completion_tokens)
 
 
+def _words(content: object) -> str:
+    """Some servers give a reply's text in parts."""
+    parts = content if isinstance(content, list) else [content]
+    return "\n".join(str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in parts)
+
+
 def messages(system: str, first: str, rest: list[Exchange]) -> list[dict[str, Any]]:
     """System, then user and assistant in turn; each call's result is a message of its own before the remarks."""
-    rendered: list[dict[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
+    first, pictures, rest = begun(first, rest)
+    content = [_text(first), *_shown(pictures)] if pictures else first
+    rendered: list[dict[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": content}]
     for one in rest:
         kept: dict[str, Any] = (
             one.kept if isinstance(one.kept, dict) else {"message": {}, "calls": [{}] * len(one.asked)}
@@ -108,25 +128,19 @@ def messages(system: str, first: str, rest: list[Exchange]) -> list[dict[str, An
                 {**_tool_call(asked), **extra} for asked, extra in zip(one.asked, kept["calls"], strict=True)
             ]
         rendered.append(said)
-        # This protocol has no flag for a failed call.
-        rendered += [
-            {
-                "role": "tool",
-                "tool_call_id": asked.id,
-                "content": asked.answer if asked.ok else f"Error: {asked.answer}",
-            }
-            for asked in one.asked
-        ]
-        # Nor do results hold pictures.
-        shown = [picture for asked in one.asked for picture in asked.pictures]
-        if shown:
-            told = [_text("The pictures of the results above:")]
-            for picture in shown:
-                told += [_text(picture.name), _image(picture.media_type, picture.content)]
+        rendered += [{"role": "tool", "tool_call_id": asked.id, "content": said_of(asked)} for asked in one.asked]
+        # Results hold no pictures in this protocol.
+        if told := _shown([picture for asked in one.asked for picture in asked.pictures]):
             rendered.append({"role": "user", "content": [*told, *([_text(one.remarks)] if one.remarks else [])]})
         elif one.remarks:
             rendered.append({"role": "user", "content": one.remarks})
     return rendered
+
+
+def _shown(pictures: Sequence[Picture]) -> list[dict[str, Any]]:
+    """Pictures of results, each behind its name; nothing where there are none."""
+    named = [part for one in pictures for part in (_text(one.name), _image(one.media_type, one.content))]
+    return [_text("The pictures of the results above:"), *named] if named else []
 
 
 def _text(text: str) -> dict[str, Any]:

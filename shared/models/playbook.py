@@ -16,6 +16,7 @@ from shared.errors import M3Error, PlaybookBroken, ReplayMismatch
 
 class PlaybookCore:
     name = "playbook"
+    opened = sees = False
 
     async def decide(self, role: Role, brief: Brief, segment: list[Turn | Observation]) -> Decision:
         try:

@@ -46,6 +46,8 @@ def _read(path: Path) -> bytes:
 
 
 class ScriptedCore:
+    opened = sees = False
+
     def __init__(self, path: str) -> None:
         self.name = f"scripted:{path}"
         self._recorded = read_transcript(Path(path))

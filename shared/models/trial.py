@@ -7,6 +7,9 @@ from shared.models.endpoint import EndpointCore
 
 SECONDS = 60.0
 
+LONG = 60_000
+"""Characters, about what a role's system prompt, tools and first messages come to after some turns."""
+
 TOOLS_OFF = (
     "vLLM wants --enable-auto-tool-choice and --tool-call-parser, llama.cpp --jinja, Ollama a model with `tools`"
 )
@@ -53,6 +56,13 @@ class Trial:
         except ToolBroken as error:
             raise UserError(f"{error}: is it a model that calls tools? {TOOLS_OFF}") from None
         return [(call.name, *call.arguments) for call in said.calls] == [("ping", "word")]
+
+    async def remembers(self) -> bool:
+        """Whether what stands first is still there at the end of a request as long as a role's: servers of one's own
+        may cut prompts without a word."""
+        told = "The first word is: heron.\n" + "This line is there to be long, and says nothing.\n" * (LONG // 49)
+        said = await self._core.ask(self._core.request(told, [], "What is the first word? Answer with that word.", []))
+        return "heron" in said.text.lower()
 
     async def sees(self) -> bool:
         """Whether it reads pictures: a red square, sent with a question for its colour."""

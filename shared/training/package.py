@@ -94,8 +94,13 @@ def write_package(
     told = read_json(Path("label_map.json"))
     if told.get("channels") and not facts.channel_names:
         facts = replace(facts, channel_names=told["channels"])
+    if stood_in := told.get("stood_in"):
+        which = ", ".join(f"{_plain(pair)} in {count}" for pair, count in stood_in.items())
+        facts = replace(
+            facts, limits=(*facts.limits, f"Cases that lacked a channel had another in its place: {which}.")
+        )
     values: dict[str, Any] = {"values": dict(facts.label_values)} if facts.label_values else {}
-    values |= {key: told[key] for key in ("channels", "ordered") if told.get(key)}
+    values |= {key: told[key] for key in ("channels", "stood_in", "ordered") if told.get(key)}
     versions = pinned(sorted({*imports, *found.distributions}))
     with drafted(folder) as draft:
         save_weights(draft / "model.safetensors")

@@ -30,7 +30,7 @@ class Preprocess(Section):
     patch_size: tuple[int, int] | tuple[int, int, int] | Literal["auto"] = "auto"
     """[D, H, W] or [H, W] voxels of that spacing that the network sees at once."""
     patch_voxels: int = 2**18
-    """At most, where patch_size is auto."""
+    """At most, where patch_size is auto; in volumes fewer where a CPU would train on too few patches (survey.py)."""
     intensity: Literal["auto", "ct", "zscore"] = "auto"
     """ct clips to `window` and scales to -1..1; zscore is by image and channel over the voxels that are not about 0."""
     window: tuple[float, float] | None = None

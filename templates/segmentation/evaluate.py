@@ -27,6 +27,8 @@ SPECKS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 """mm3 that are tried for `prediction.min_component_mm3`."""
 SURE = (0.0, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Probabilities that are tried for `prediction.min_component_score`."""
+FEW = 4
+"""Images from which on pieces are left out: two have chosen a bound that no piece of new images came to."""
 GAIN = 0.002
 """In Dice, for which pieces are left out."""
 MARKED = 0.01
@@ -161,9 +163,9 @@ class Judge:
 
 
 def gained(after: Sequence[float], before: Sequence[float]) -> float:
-    """Mean difference over images; 0 where it is no more than its standard error, or not known for want of a second."""
+    """Mean difference over images; 0 where it is no more than its standard error, and of fewer than FEW images."""
     differences = np.subtract(after, before)
-    if len(differences) < 2:
+    if len(differences) < FEW:
         return 0.0
     mean, error = differences.mean(), differences.std(ddof=1) / math.sqrt(len(differences))
     return float(mean) if mean > error else 0.0

@@ -24,6 +24,9 @@ LOOKED_AT = 16
 VOXELS_A_SECOND, LEAST_VOXELS = 500_000, 2**14
 """What a core trains on, evaluations included (two cores do 1.4 times as much), and what an image keeps, however short
 the time."""
+LEAST_PATCH, PATCHES = 90_000, 1_200
+"""Voxels that a patch keeps, however short the time, and how many patches a CPU should train on: smaller ones are more
+steps (`bench/README.md`)."""
 WORTH = 1.5
 """How many times coarser voxels have to be: a grid that is a little coarser blurs thin structures and saves nothing."""
 THICK, MIXED = 1.5, 0.15
@@ -84,6 +87,14 @@ def affordable(how: Preprocess, seconds: float | None, images: int, looks: Seque
     return min(how.max_voxels, max(LEAST_VOXELS, int(voxels)))
 
 
+def patch_voxels(how: Preprocess, seconds: float | None) -> int:
+    """At most, of a patch: fewer in volumes where the time is short."""
+    if seconds is None or not how.passes or how.dimensions != 3 or torch.cuda.is_available():
+        return how.patch_voxels
+    voxels = int(seconds * math.sqrt(torch.get_num_threads()) * VOXELS_A_SECOND / PATCHES)
+    return min(how.patch_voxels, max(LEAST_PATCH, voxels))
+
+
 def settle(
     how: Preprocess,
     model: Model,
@@ -110,7 +121,7 @@ def settle(
         worth = np.prod(coarse) >= WORTH * np.prod(fine)
         how = how.model_copy(update={"spacing": coarse if worth else fine})
     if how.patch_size == "auto":
-        how = how.model_copy(update={"patch_size": patch_size(looks, how, model)})
+        how = how.model_copy(update={"patch_size": patch_size(looks, how, patch_voxels(how, seconds), model)})
     return intensity(looks, how)
 
 
@@ -207,11 +218,11 @@ def spacing(looks: Sequence[Look], how: Preprocess, most: int) -> tuple[float, f
     return tuple(float(f"{mm:.4g}") for mm in found)
 
 
-def patch_size(looks: Sequence[Look], how: Preprocess, model: Model) -> tuple[int, ...]:
-    """The median image at the working spacing, its longest axes cut until no more than patch_voxels are left."""
+def patch_size(looks: Sequence[Look], how: Preprocess, most: int, model: Model) -> tuple[int, ...]:
+    """The median image at the working spacing, its longest axes cut until no more than `most` voxels are left."""
     sizes = [working_size(look.size, look.spacing, how) for look in looks]
     edges = np.median(sizes, axis=0)[-int(how.dimensions) :]
-    while np.prod(edges) > how.patch_voxels:
+    while np.prod(edges) > most:
         edges[int(edges.argmax())] *= 0.98
     return halved(edges, how, model)
 

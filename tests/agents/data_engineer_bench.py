@@ -22,6 +22,7 @@ from shared.contracts.profile import Profile
 from shared.contracts.runs import DataCard, RunRequested, TaskPlan, TaskPlanned, WorkReturned
 from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation
+from shared.disclosure.public import public_words
 
 
 def brief(
@@ -55,6 +56,7 @@ def brief(
         role="data_engineer",
         order="o",
         requested=asked,
+        public=tuple(public_words(profile)) if profile else (),
         planned=planned,
         handed_back=back,
         answers=answers or {},

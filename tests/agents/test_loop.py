@@ -73,6 +73,7 @@ class Script:
     """A core that says what the test tells it, one turn after the other, from the number of turns on record."""
 
     name = "test"
+    opened = sees = False
 
     def __init__(self, *turns: tuple[Call, ...]) -> None:
         self.turns = turns

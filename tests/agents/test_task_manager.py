@@ -12,9 +12,9 @@ from services.task_manager.keeper import keep
 from services.task_manager.playbook import acceptable, caps, make_plan, named_metric, wanted_labels
 from shared.agent.brief import Brief
 from shared.contracts.profile import Candidate, Profile
-from shared.contracts.rules import Source
 from shared.contracts.runs import CancelRequested, DataCard, RoleFailed, RunRequested, TaskPlan
 from shared.contracts.state import fold
+from shared.contracts.values import Source
 
 
 def card(name: str, description: str, here: bool = True) -> DataCard:

@@ -5,10 +5,11 @@ import pytest
 from pydicom.uid import SecondaryCaptureImageStorage
 from resolve_files import carried_out, dicom, files, picture, segmentation, text, volume
 
+from services.tool_runner.probes.resolve_rules import in_words
 from shared.dataset.files.listing import list_files
 from shared.dataset.rules.by_headers import no_image
 from shared.dataset.rules.gather import NO_RULE, OTHER_KIND
-from shared.dataset.rules.resolve import RulesError
+from shared.dataset.rules.resolve import Resolution, RulesError
 
 CLASS = {"source": {"field": "class"}}
 
@@ -72,6 +73,29 @@ def test_several_channels_are_joined(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert done.coverage.label_values == {"core": 1, "enhancing": 4} and done.coverage.used == 6
     assert [names for reason, names in done.left_out.items() if "all channels" in reason] == [["BraTS_003"]]
+
+
+def test_another_channel_stands_in_for_one_that_is_missing(tmp_path: Path) -> None:
+    for name in ("1_flair", "1_t1", "2_flair", "3_t1"):
+        volume(tmp_path / f"{name}.nii.gz")
+        volume(tmp_path / "seg" / f"{name[0]}.nii.gz", 1)
+    masks = [{"files": "seg/{case}.nii.gz", "values": {"core": 1}}]
+
+    def done(stand_in: str) -> Resolution:
+        images = [{"files": "{case}_flair.nii.gz", "channel": "FLAIR"},
+                  {"files": "{case}_t1.nii.gz", "channel": "T1", "stand_in": stand_in}]  # fmt: skip
+        return carried_out(tmp_path, "anomaly_detection", 3, images=images, masks=masks)
+
+    found = done("FLAIR")
+    assert [[part.files[0] for part in case.images[0]] for case in found.cases] == [
+        ["1_flair.nii.gz", "1_t1.nii.gz"], ["2_flair.nii.gz", "2_flair.nii.gz"],
+    ]  # fmt: skip
+    assert found.coverage.stood_in == {"FLAIR for T1": 1} and found.coverage.used == 5
+    assert "stands in: FLAIR for T1 in 1 cases" in in_words(found.coverage)
+    assert [names for reason, names in found.left_out.items() if "all channels" in reason] == [["3"]]
+    for wrong in ("T1", "FLAIRE"):
+        with pytest.raises(RulesError, match="is no other channel"):
+            done(wrong)
 
 
 def test_views_of_one_examination(tmp_path: Path) -> None:

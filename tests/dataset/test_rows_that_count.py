@@ -330,6 +330,8 @@ def test_turkish_is_told_from_other_letters(tmp_path: Path) -> None:
 
     for content, encoding in (
         ("İlk görüntü, sağ, ışık, şiş", "cp1254"),
+        ("ciężka wada płuc, średnica, używać", "cp1250"),
+        ("nádor ledviny přiléhá k játrům, šest měsíců, muž", "cp1250"),
         ("það er íslenska á æð", "cp1252"),
         ("Größe", "cp1252"),
     ):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from shared.contracts.profile import Candidate, FileGroup, Profile
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.dataset.profile.profile import profile
 from shared.dataset.profile.show import WIDTH, show
 from tests.dataset.survey_layouts import LAYOUTS

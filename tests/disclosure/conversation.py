@@ -1,4 +1,4 @@
-"""A Data Engineer whose model is an endpoint outside: it works with what it is shown, over real tools and probes."""
+"""A Data Engineer whose model is an endpoint outside, over real tools and any replica; whole runs are in `stand_in`."""
 
 import csv
 import json
@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from services.data_engineer.role import ROLE
 from services.tool_runner.tools import Roots, run_tool
 from shared.agent.brief import Brief
@@ -17,6 +19,7 @@ from shared.contracts.tools import ToolResult
 from shared.contracts.transcript import Call, Observation, Turn
 from shared.models.endpoint import EndpointCore
 from tests.agents.data_engineer_bench import Bench
+from tests.families.dicom import blank, pixels
 from tests.models.model_endpoints import Endpoint
 from tests.models.protocols import Protocol, Reply, Use
 
@@ -53,24 +56,11 @@ def seed(data: Path) -> None:
 
 
 def _dicom(path: Path) -> None:
-    import numpy as np
-    from pydicom.dataset import FileDataset, FileMetaDataset
-    from pydicom.uid import ExplicitVRLittleEndian
-
-    meta = FileMetaDataset()
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.2"
-    meta.MediaStorageSOPInstanceUID = "1.2.826.0.1.3680043.8.498.424242"
-    one = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
-    one.PatientName, one.PatientID, one.PatientBirthDate = "Quackenbush^Zebulon", "MRN7788123", "19570203"
+    one = blank("CT", "MRN7788123", *["1.2.826.0.1.3680043.8.498.424242"] * 3)
+    one.PatientName, one.PatientBirthDate = "Quackenbush^Zebulon", "19570203"
     one.ReferringPhysicianName, one.InstitutionName = "Wozniacki^Ulysse", "Quistorpklinik"
-    one.StudyInstanceUID = one.SeriesInstanceUID = one.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
-    one.SOPClassUID, one.Modality = meta.MediaStorageSOPClassUID, "CT"
-    one.Rows = one.Columns = 16
-    one.BitsAllocated, one.BitsStored, one.HighBit, one.PixelRepresentation = 16, 16, 15, 0
-    one.SamplesPerPixel, one.PhotometricInterpretation = 1, "MONOCHROME2"
-    one.PixelData = np.zeros((16, 16), np.uint16).tobytes()
-    one.save_as(str(path))
+    pixels(one, np.zeros((16, 16), np.uint16))
+    one.save_as(path, enforce_file_format=True)
 
 
 SCRIPT = """

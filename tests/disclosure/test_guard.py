@@ -8,7 +8,7 @@ from base64 import b64encode
 import pytest
 
 from shared.contracts.profile import Candidate, Column, FileGroup, Profile, TableFacts
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.disclosure.guard import Guard
 from shared.disclosure.public import public_words
 
@@ -32,11 +32,18 @@ SECRET = {
     "a traceback": "KeyError: 'Zebulon'\nFileNotFoundError: [Errno 2] No such file or directory: '/data/Quackenbush.x'",
     "a report": "The beekeeper fell from a ladder. The lungs are clear. No pleural effusion is seen.",
     "a card": "contact: Dr. Ulysse Quackenbush, brueckner@klinik-quistorp.de",
+    "letters": f"{list('quackenbush')} {' '.join('Grace')}",
+    "a date with its month first": "born 2/13/1957",
+    "a date of two digits a year": "born 03.02.57, 57-02-03 or 02/13/57",
+    "a number in groups": "SSN 219-09-9999",
+    "a number with spaces": "NHS 943 476 5919, SSN 219 09 9999\n0  943 476 5919   61\n+48 601 234 567, 06 12 34 56",
+    "a cell with spaces": "id,phone,age\n7,601 234 567,61\n8,'601 234 567',70",
     "behind a line's end": json.dumps("notes\nZebulon\nQuackenbush"),
 }
 CANARIES = re.compile(
     "zebulon|quackenbush|grace|young|mark|käthe|brückner|brueckner|quistorp|ulysse|noluez|hsubnekcauq|7788123|48213"
-    "|5551234|1957|424242|ladder|beekeeper|lungs|pleural|u00e4|xe4|%c3|k.the|br.{1,6}ckner|wlyd|zmvi",
+    "|5551234|1957|424242|ladder|beekeeper|lungs|pleural|219|9999|3.02.57|57-02|13/57|'q', 'u|g r a"
+    "|476|5919|601|234|34 56|u00e4|xe4|%c3|k.the|br.{1,6}ckner|wlyd|zmvi",
     re.IGNORECASE,
 )
 
@@ -55,6 +62,7 @@ def test_what_may_not_leave_leaves_as_surrogates_and_comes_back(text: str) -> No
 
 OURS = (
     "12 cases (3D) of 40 of 48,213 image files; 7 patients, stated: column 'patient' of labels.csv",
+    "a.png 512 512 133, shape (128 256 1024), [943 476 5919], 0 0 120 256 1024, 12 40 18\n601 234 567",
     "NIfTI, 512 x 512 x 40, int16, spacing 0.7 x 0.7 x 5 mm, RAS, -1024 to 3071, mean -12.5, Hounsfield units",
     "counts: NCP 12, melanoma 30",
     'images: [{files: "imagesTr/{case}_{part2}.nii.gz"}]\npatient: {field: case, part: "^(\\d+)_"}\n',
@@ -110,6 +118,22 @@ def test_only_what_many_cases_have_is_a_class() -> None:
                 label("team", names)),
     )  # fmt: skip
     assert public_words(profile) == {"diagnose_code", "pixels", "akiec", "Nevus"}
+
+
+def test_only_what_was_measured_passes_as_a_long_number() -> None:
+    text = "48213 images; MRN 7788123, phone 5551234"
+    left = Guard(ONE).hide(text, measured={"48213"})
+    assert left.startswith("48213 images") and "7788123" not in left and "5551234" not in left
+
+
+def test_what_was_hidden_stays_so_behind_the_lock_however_it_is_written() -> None:
+    guard = Guard(ONE, raw=False)
+    guard.hide("Data of Quistorpklinik, MRN 7788123", measured=set())
+    for text in ("quistorpklinik", "QUISTORPKLINIK", "Quistorpk [cut]", "QuistorpklinikNet", "no 7788123"):
+        left = guard.hide(text, raw=False)
+        assert not re.search("quistorp|7788123", left, re.IGNORECASE), left
+    told = "epoch 10 of 7788, loss 0.12: DenseNet121, x = y + 1"
+    assert guard.hide(told, raw=False) == told
 
 
 def test_numbers_come_back_as_they_were() -> None:

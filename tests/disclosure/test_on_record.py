@@ -65,13 +65,13 @@ async def test_each_request_is_on_record_and_can_be_made_again(
     told = await bus.disclosed(run_id)
     assert [(one.role, one.turn) for one in told] == [("data_engineer", 1), ("data_engineer", 2)]
     assert told[1].surrogates > told[0].surrogates > 0 and told[1].size > told[0].size
-    text = text_of_turn(told[1], entries)
+    text = text_of_turn(told[1], entries, [])
     assert hashlib.sha256(text.encode()).hexdigest() == told[1].sha256
     first, spoke = endpoint.heard[0].words, endpoint.heard[1].calls["c1"][1]
     assert json.loads(text)[0] == first and run_id not in json.dumps(endpoint.bodies)
     assert spoke == {"paths": [NAME]}, "what the model said itself it is told as it said it"
     with pytest.raises(UserError, match="cannot be made again"):
-        text_of_turn(told[1].model_copy(update={"sha256": "0" * 64}), entries)
+        text_of_turn(told[1].model_copy(update={"sha256": "0" * 64}), entries, [])
     listed = (await http.get(f"/runs/{run_id}/disclosure")).json()
     assert [(one["turn"], one["sha256"]) for one in listed] == [(one.turn, one.sha256) for one in told]
     assert (await http.get(f"/runs/{run_id}/disclosure/2")).json() == text

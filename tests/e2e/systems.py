@@ -25,12 +25,13 @@ from tests.e2e.conftest import REPLICA, Running
 
 
 @contextmanager
-def apart(folder: Path, **environment: str) -> Iterator[Running]:
-    """A system in `folder` with the small replica registered. Its services, also those that are started again within,
-    get `environment`."""
+def apart(folder: Path, empty: bool = False, **environment: str) -> Iterator[Running]:
+    """A system in `folder` with the small replica registered, or `empty`. Its services, also those that are started
+    again within, get `environment`."""
     data = folder / "data"
     data.mkdir()
-    replicas.make(REPLICA, data / "scans", size="tiny", seed=3)
+    if not empty:
+        replicas.make(REPLICA, data / "scans", size="tiny", seed=3)
     for path in (data, *data.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     before = dict(os.environ)
@@ -40,7 +41,7 @@ def apart(folder: Path, **environment: str) -> Iterator[Running]:
     try:
         system = up(Settings(home=folder / "home"), (data,))
         with Gateway(system.settings) as gateway:
-            for path in paths():  # all of them: a recorded plan says of each why it is not taken
+            for path in () if empty else paths():  # all of them: a recorded plan says of each why it is not taken
                 here = path.stem == REPLICA
                 gateway.add_dataset(path.read_text(), data / "scans" if here else None, here=here)
             yield Running(system, gateway, data / "scans")

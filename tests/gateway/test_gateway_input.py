@@ -61,7 +61,8 @@ async def test_a_model_without_key_names_the_variable(
     with playing(protocol) as endpoint:
         monkeypatch.setenv(f"{variable}_BASE_URL", endpoint.url)
         for spec in (core, f"playbook,model_trainer={core}"):
-            assert (await http.post("/runs", json={"requirement": "x", "core": spec})).status_code == 201
+            created = await http.post("/runs", json={"requirement": "x", "core": spec})
+            assert created.status_code == 201 and f"{core} is not listed" in created.json()["notes"][0]
         priceless = {"requirement": "x", "core": core, "budget": {"usd": 1}}
         assert "M3_MODELS_FILE" in problem(await http.post("/runs", json=priceless))
 

@@ -42,6 +42,10 @@ def test_what_is_exported_can_be_built_by_hand_and_scores_what_its_sealed_cases_
     assert files == {str(path.relative_to(folder / "data")) for path in (folder / "data").rglob("*") if path.is_file()}
     assert {row["split"] for row in rows} == {"train", "val"}
     assert "no predict.py" in call("score", str(folder), code=2)
+    spare = tmp_path / "spare.jsonl"
+    assert "no_package" in call("score", str(folder), "--no-package", "--results", str(spare))
+    (nothing,) = results.read(spare)
+    assert (nothing.end, nothing.level, nothing.value) == ("no_package", "none", None)
 
     # By hand: the template, unedited but for its time.
     built = tmp_path / "built"

@@ -128,7 +128,8 @@ class Anthropic(Typed):
                     assert block is not message["content"][-1], "a message does not end in thought"
                     one.thought.append(block)
                 elif block["type"] == "image":
-                    assert block["source"]["data"]
+                    assert not number, "pictures are in results, or in the first message"
+                    one.pictures.append(block["source"]["data"])
                 elif block["type"] == "tool_use":
                     assert isinstance(block["input"], dict)
                     one.calls[block["id"]] = (block["name"], block["input"])

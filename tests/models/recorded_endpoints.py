@@ -20,11 +20,15 @@ class Recording(Endpoint):
 
     def __init__(self, protocol: Protocol, turns: Mapping[str, Sequence[Turn]], systems: Mapping[str, str]) -> None:
         super().__init__(protocol, [])
-        self.turns, self.systems = turns, systems
-        self.roles = {role: Endpoint(protocol, []) for role in turns}
+        self.systems = systems
+        self.play(turns)
         self.read = self.wrote = 0
         """Tokens that the replies said to have cost."""
         self._lock = threading.Lock()
+
+    def play(self, turns: Mapping[str, Sequence[Turn]]) -> None:
+        self.turns = turns
+        self.roles = {role: Endpoint(self.protocol, []) for role in turns}
 
     def unasked(self) -> list[Turn]:
         return [turn for role, turns in self.turns.items() for turn in turns[len(self.roles[role].bodies) :]]

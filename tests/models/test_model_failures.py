@@ -68,13 +68,13 @@ async def test_an_endpoint_that_will_not_have_the_request_ends_the_run_with_its_
     bus: Bus, bus_settings: Settings, role: Role, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = await desk_for(bus, role, f"{protocol.name}:a-model")
-    with endpoint_of(monkeypatch, protocol, protocol.error(400, "invalid_request_error", "too long")):
+    with endpoint_of(monkeypatch, protocol, protocol.error(400, "invalid_request_error", "an odd request")):
         service = AgentService(role, Context("data_engineer", bus_settings, bus))
         await service.handle((await bus.events(desk.brief.run_id))[-1][1])
     state = await bus.state(desk.brief.run_id)
     end = keep(state)
     assert end is not None and end.end == "crashed"
-    assert f"data_engineer: the endpoint of {protocol.name}:a-model answered HTTP 400: too long" in end.reason
+    assert f"data_engineer: the endpoint of {protocol.name}:a-model answered HTTP 400: an odd request" in end.reason
     assert state.spent.turns == 0, "what was never answered is no turn"
 
 

@@ -95,7 +95,7 @@ async def test_near_the_end_of_a_budget_a_role_is_told_once(
     words = [one.words for one in endpoint.heard if one.who == "user"]
     assert "0 of 10 tool calls, 0 of 200 tokens" in words[0]
     assert "1 of 10 tool calls, 40 of 200 tokens" in words[1] and "Little is left" not in "".join(words[:4])
-    assert "Little is left of the tokens" in words[4]
+    assert "Little is left of the 200 tokens" in words[4]
     assert sum("Little is left" in entry.budget for entry in desk.entries if entry.type == "observation") == 1
 
 

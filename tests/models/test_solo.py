@@ -37,6 +37,7 @@ async def test_the_data_engineer_goes_on_where_the_task_manager_ended(
             for name, its in (("task_manager", TASK_MANAGER), ("data_engineer", role)):
                 service = AgentService(its, Context(name, settings, bus), team)  # type: ignore[arg-type]
                 await service.handle((await bus.events(run_id))[-1][1])
+    assert [one.role for one in await bus.disclosed(run_id)] == ["task_manager", "data_engineer"], "each says its own"
     state = await bus.state(run_id)
     assert state.planned and state.planned.sender == "task_manager"
     assert state.infeasible and state.infeasible.sender == "data_engineer", "each service says its own facts only"

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from services.command.cli import app
 from services.command.doctor import Finding, try_cores
 from tests.models.model_endpoints import Endpoint, Forgetful, serving
-from tests.models.protocols import Protocol, Reply, Use
+from tests.models.protocols import OpenAI, Protocol, Reply, Use
 
 PING: Use = ("p1", "ping", {"word": "here"})
 
@@ -70,6 +70,21 @@ async def test_a_server_that_tells_no_models_is_asked(protocol: Protocol, monkey
     with serving(endpoint):
         found = await tried(protocol, endpoint, monkeypatch)
     assert found[f"{protocol.name}:m"].verdict == found["tools"].verdict == "ok"
+
+
+@pytest.mark.parametrize(("word", "verdict"), [("Heron.", "ok"), ("This.", "bad")])
+async def test_a_server_of_ones_own_that_cuts_long_requests_is_found_out(
+    word: str, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protocol = OpenAI()
+    replies = [protocol.reply(PING), protocol.reply(text=word), protocol.reply(text="red")]
+    with serving(Forgetful(protocol, replies)) as endpoint:
+        monkeypatch.setenv("VLLM_BASE_URL", endpoint.url)
+        found = {one.what: one for one in await try_cores("playbook,model_trainer=vllm:m", None)}
+    assert found["long requests"].verdict == verdict
+    assert (verdict == "ok") != ("OLLAMA_CONTEXT_LENGTH" in found["long requests"].found)
+    assert "vision: true" in found["vision"].found, "it is not listed, so runs show it no pictures"
+    assert len(str(endpoint.asked[-2]["messages"])) > 50_000
 
 
 def test_the_command_ends_with_one_where_something_is_wrong(

@@ -10,7 +10,8 @@ from services.task_manager.choice import names
 from services.task_manager.playbook import playbook
 from shared.agent.asking import check_question
 from shared.agent.brief import Brief, make_brief
-from shared.contracts.questions import Question, QuestionAnswered, QuestionAsked
+from shared.contracts.base import AgentName
+from shared.contracts.questions import AskedByRole, Question, QuestionAnswered, QuestionAsked
 from shared.contracts.runs import DataCard, DatasetAdded, RunRequested, TaskPlan, TaskPlanned
 from shared.contracts.state import RunState, fold, order_for
 from shared.contracts.transcript import Call, Observation
@@ -134,7 +135,6 @@ def test_what_nothing_says_is_asked() -> None:
         ({"key": "dataset", "wants": "dataset"}, "data_engineer", "only the Task Manager"),
         ({"key": "a", "options": ({"value": "x"}, {"value": "x"})}, "data_engineer", "same value"),
         ({"key": "a", "options": ({"value": "x"}, {"value": "y"}), "default": "z"}, "model_trainer", "none of the"),
-        ({"key": "a", "wants": "approval"}, "data_engineer", "asked for by the system"),
         ({"key": "more-actions", "wants": "text"}, "data_engineer", "asked for by the system"),
         ({"key": "known", "wants": "text"}, "module_architect", "answered already"),
     ],
@@ -142,6 +142,11 @@ def test_what_nothing_says_is_asked() -> None:
 def test_questions_that_are_not_asked(fields: dict[str, Any], sender: Any, says: str) -> None:
     question = Question.model_validate({"text": "?"} | fields)
     assert says in "; ".join(check_question(question, {"answers": {"known": "yes"}}, sender))
+
+
+def test_a_role_is_not_offered_to_ask_for_an_approval() -> None:
+    with pytest.raises(ValueError, match="'choice', 'text' or 'dataset'"):
+        AskedByRole.model_validate({"key": "a", "text": "?", "wants": "approval"})
 
 
 def told(*events: Any) -> RunState:
@@ -196,3 +201,7 @@ def test_what_the_data_engineer_was_told_reaches_no_other_role() -> None:
     for role in ("task_manager", "module_architect", "model_trainer"):
         assert make_brief(role, "o", state, (), 60).answers == {"task": "task said"}  # type: ignore[arg-type]
     assert make_brief("data_engineer", "o", state, (), 60).answers.keys() == {"task", "column"}
+    # Whoever asked begins anew and reads what it had asked; nobody else does.
+    roles: tuple[AgentName, ...] = ("task_manager", "data_engineer", "module_architect", "model_trainer")
+    own = [make_brief(role, "o", state, (), 60).asked for role in roles]
+    assert own == [{"task": "?"}, {"column": "?"}, {}, {}]

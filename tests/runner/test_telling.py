@@ -15,6 +15,9 @@ def test_the_epoch_of_the_weights_is_told_once_by_one_name() -> None:
         "Validation: dice 0.9, 1.5 epochs in 3 s, weights of best_epoch 1",
         "Curve: metric 0.5 0.8 0.7 (best 0.8), loss 1 to 0.333",
     ]
+    without = in_words(metrics | {"min_component_mm3": 50, "min_component_score": 0.0}, found, "")
+    assert "without pieces below 50 mm3 or probability 0, which the curve has" in without
+    assert "pieces" not in in_words(metrics | {"min_component_mm3": 0, "min_component_score": None}, found, "")
     assert "best_epoch" not in in_words(metrics, found, ""), "a template that keeps the last weights has none"
 
 

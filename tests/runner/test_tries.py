@@ -112,6 +112,7 @@ async def test_tries_run_beside_each_other_and_are_told_as_one_table(
     assert {name: job["outcome"] for name, job in ended.items()} == {"low": "ok", "broken": "failed", "plain": "ok"}
     plain = (await bench.bus.state(bench.run_id)).training("plain")
     assert plain and plain.metrics["limit"] == 18, "of 20 seconds"
+    assert plain.names == (plain.job_id, "plain") and plain.model_copy(update={"tried": None}).names[1] == "workspace"
     assert plain.metrics["whole"] == 372, "of the run's 400: what follows the time is as it will be in the end"
     lines = table.splitlines()
     assert lines[1].startswith("1. plain: 0.1000 ± 0.0500, 3 epochs of 2.0 s") and "the workspace as it is" in lines[1]

@@ -109,6 +109,7 @@ class Asked(Exception):
 
 class Once:
     name = "test"
+    opened, sees = False, True
 
     def __init__(self, calls: tuple[Call, ...]) -> None:
         self.calls: tuple[Call, ...] | None = calls or None

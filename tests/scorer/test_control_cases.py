@@ -179,21 +179,42 @@ def test_one_changed_answer_in_a_few_is_no_loss_and_few_cases_say_nothing() -> N
     assert all(gate.passed for gate in alone.values()), alone
 
 
-def test_of_reports() -> None:
+def told_of(count: int) -> list[IndexRow]:
     words = ["no", "left", "small", "large", "pleural", "effusion", "nodule", "upper", "lobe", "heart", "normal"]
     rng = np.random.default_rng(1)
-    rows = [
+    return [
         IndexRow(sample_id=f"s{n}", patient=f"p{n}", target=" ".join(said), files=("image.png",), split="test")
-        for n, said in enumerate(rng.choice(words, (30, 8)))
+        for n, said in enumerate(rng.choice(words, (count, 8)))
     ]
 
-    def written(row: IndexRow) -> object:
-        return {"report": row.target}
 
-    def same(_: IndexRow) -> object:
-        return {"report": "heart normal"}
+def written(row: IndexRow) -> object:
+    return {"report": row.target}
 
+
+def same(_: IndexRow) -> object:
+    return {"report": "heart normal"}
+
+
+def test_of_reports() -> None:
+    rows = told_of(30)
     assert all(gate.passed for gate in played(rows, written, same, written).values())
     told = played(rows, written, written, same)
     assert not told[BLANK].passed and not told[CHANGED].passed
     assert f"p = {0.001:.4f}" in told[BLANK].evidence and ALPHA == 0.01
+
+
+@pytest.mark.parametrize(("kept", "passes"), [(2, True), (0, False)])
+def test_a_loss_by_chance_is_told_from_a_table(kept: int, passes: bool) -> None:
+    """Of the changed images few are read right: others once they are changed, or none."""
+    rows = told_of(60)
+    split = sealed_of(rows, "report_generation", ())
+    made = with_controls(split, list(split.stored)).altered
+    there = sorted({name.split()[-1] for name, how in made.items() if how != "blanked"})
+    before, after = set(there[:5]), set(there[-kept:]) if kept else set()
+
+    def says(row: IndexRow) -> object:
+        return written(row) if row.sample_id in before or row.sample_id not in there else same(row)
+
+    gate = played(rows, says, same, lambda row: written(row) if row.sample_id in after else same(row))[CHANGED]
+    assert gate.passed is passes and "of the patients lose nothing" in gate.evidence, gate.evidence

@@ -117,17 +117,19 @@ def test_nothing_of_the_tables_wording_is_in_the_view() -> None:
     said = {"CANARY: key3 is covid": 3, targets.not_taken("CANARY"): 2}
     given = table(
         cases, left_out=said, left_out_examples={"CANARY": ("CANARY",)}, conflicts=("CANARY",), label_names=("CANARY",),
-        channels=("T1", "CANARY sha256:00ff=covid,00fe=normal"), left_out_here={"CANARY is damaged": ("CANARY-1",)},
+        channels=("T1", "CANARY sha256:00ff=covid,00fe=normal"),
+        stood_in={"T1 for CANARY sha256:00ff=covid,00fe=normal": 4, "CANARY": 2},
+        left_out_here={"CANARY is damaged": ("CANARY-1",)},
         files=45, grouping_from="the part {CANARY} of the paths", examples=({"a": "CANARY"},), problems=("CANARY",),
     )  # fmt: skip
     lock = locked(given)
     for seen in (lock.view, lock.leakage, lock.sealed.facts):
         assert "CANARY" not in seen.model_dump_json()
-    assert lock.view.facts.channels == ("T1", "channel 2")
+    assert lock.view.facts.channels == ("T1", "channel 2") and lock.view.facts.stood_in == {"T1 for channel 2": 4}
     assert lock.view.facts.left_out == {
-        "not asked for, or without a target": 2,
-        "left out by the rules for other reasons": 3,
-        "left out when they were read": 1,
+        "cases not asked for, or without a class or report": 2,
+        "files, rows or cases left out by the rules for other reasons": 3,
+        "cases left out when they were read": 1,
     }
     test = {row.sample_id for row in lock.sealed.rows if row.split == "test"}
     images = {one.images[0].sha256 for one in lock.sealed.stored if one.sample_id in test}

@@ -73,6 +73,25 @@ def test_a_volume_that_was_saved_again_is_found_and_no_other(how: str) -> None:
     assert near(records, np.arange(17)) == [(7, 16)]
 
 
+def test_among_scans_that_are_all_alike_only_the_copy_is_one() -> None:
+    scans = [body(seed, (36, 40, 32), apart=0.8) for seed in range(24)]
+    copy = scans[7].astype(np.float32) * 3.7 - 1000
+    assert near(looks([*scans, copy], OBLIQUE), np.arange(25)) == [(7, 24)]
+    # A dozen copies of one are each other's nearest, and copies even so.
+    many = [copy * (1 + number / 10) for number in range(12)]
+    assert len(near(looks([*scans, *many], OBLIQUE), np.arange(36))) == 12 * 13 / 2
+    # Of eight and fewer nothing says how alike strangers are: as alike as copies counts as copies.
+    assert len(near(looks(scans[:8], OBLIQUE), np.arange(8))) > 10
+
+
+def test_among_pictures_that_are_all_alike_only_the_copy_is_one() -> None:
+    pictures = [body(seed, apart=0.3) for seed in range(24)]
+    records = looks([*pictures, saved(pictures[7], 75)])
+    assert near(records, np.arange(25)) == [(7, 24)]
+    # Where nothing says whose they are, they may be slices of one study.
+    assert len(near(records, np.arange(25), named=False)) > 20
+
+
 def test_copies_are_told_from_near_duplicates_and_patients_from_one_another(pictures: list[np.ndarray]) -> None:
     images = [pictures[0], pictures[1], saved(pictures[0], 70), pictures[3], pictures[1], np.full((9, 9), 7, np.uint8)]
     cases = [case(number) for number in range(6)]

@@ -57,7 +57,7 @@ def test_copies_of_different_patients_make_them_one() -> None:
 def test_copies_with_different_labels_are_left_out_and_copies_of_one_patient_stay() -> None:
     lock = locked(table(changed(labelled(20), 3, images=(ref(0),))))
     assert not {"key0", "key3"} & set(lock.sealed.keys) and len(lock.sealed.keys) == 18
-    assert lock.sealed.facts.left_out == {"exact copies of one another with different labels": 2}
+    assert lock.sealed.facts.left_out == {"cases that are exact copies of one another with different labels": 2}
     twice = changed(labelled(20), 2, images=(ref(0),), patient="name0")
     assert len(locked(table(twice)).sealed.keys) == 20
 

@@ -1,5 +1,7 @@
 """A package has every file that its predict.py leads to, and what it cannot have is named with what to change."""
 
+import json
+
 import pytest
 
 from shared.training.exported import package_cli
@@ -38,6 +40,16 @@ def test_imports_are_followed_through_the_workspace(workspace, tmp_path):
     assert (package / "predict.py").read_text().startswith("import package_cli\n")
     pinned = (package / "environment.txt").read_text()
     assert "torch==" in pinned and "pillow==" in pinned and "transformers" not in pinned
+
+
+def test_the_card_says_which_channel_stood_in_for_which(workspace, tmp_path, monkeypatch):
+    monkeypatch.chdir(workspace)
+    told = {"channels": ["T1", "T1C"], "stood_in": {"T1C for T1": 6}}
+    (workspace / "label_map.json").write_text(json.dumps({"names": ["a"]} | told))
+    package, save = tmp_path / "package", lambda path: path.write_bytes(b"weights")
+    write_package(package, predict=workspace / "predict.py", save_weights=save, config={}, facts=FACTS)
+    assert "lacked a channel had another in its place: T1C for T1 in 6." in (package / "MODEL_CARD.md").read_text()
+    assert json.loads((package / "label_map.json").read_text()).items() >= told.items()
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def data(facts: Facts) -> Section | None:
         told += [
             ("Split", SPLIT[known.split_from]),
             ("Patients", f"{known.grouping}: {patients_from(state)}"),
+            ("Channels that stood in", ", ".join(f"{one} in {many} cases" for one, many in known.stood_in.items())),
             ("Cases", "listed by a script of the Data Engineer" if known.by_script else "found by rules"),
         ]
         left_out = tuple((reason, str(many)) for reason, many in excluded_of(facts).items())

@@ -62,7 +62,7 @@ def compare(cases: Sequence[CaseRecord], records: Records | None = None, unnamed
     # Intake's own digest too: it may see that two files hold one image. None was noted where it is zero.
     same += equal([digest.tobytes() if digest.any() else None for digest in records["content"]])
     content = joined(len(cases), same)
-    found = near(records, numbered([case.patient for case in cases]))
+    found = near(records, numbered([case.patient for case in cases]), named=not unnamed)
     pairs = tuple((one, other) for one, other in found if content[one] != content[other])
     studies = tuple(series(cases, records)) if unnamed else ()
     return Copies(content, pairs, studies, int((~comparable(records)).sum()))

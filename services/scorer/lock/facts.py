@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +28,25 @@ _CHANNEL = re.compile(r"[\w .+-]{1,20}")
 
 
 def facts_of(
-    table: CaseTable, cases: Sequence[CaseRecord], sides: Sequence[Split], split_from: str, contradictions: int
+    table: CaseTable,
+    cases: Sequence[CaseRecord],
+    sides: Sequence[Split],
+    split_from: str,
+    contradictions: int,
+    joined: Sequence[str],
 ) -> DatasetFacts:
-    """`cases` are those of the lock, with their sides. Nothing that a role wrote is in it but names of classes,
-    structures and channels."""
+    """`cases` are those of the lock, with their sides; `joined` says in words of ours which patients count as one.
+    Nothing that a role wrote is in it but names of classes, structures and channels."""
     coverage, values = table.coverage, _values(table, cases)
     train, val = ([one for one, at in zip(cases, sides, strict=True) if at == side] for side in ("train", "val"))
     # A name may be anything; one that says more than which channel it is becomes a number.
     channels = [name if _CHANNEL.fullmatch(name) else f"channel {n}" for n, name in enumerate(coverage.channels, 1)]
+    named = dict(zip(coverage.channels, channels, strict=True))
+    stood_in = {
+        f"{named[one]} for {named[other]}": coverage.stood_in[f"{one} for {other}"]
+        for one, other in permutations(named, 2)
+        if f"{one} for {other}" in coverage.stood_in
+    }
     return DatasetFacts.model_validate(
         {
             "task": coverage.task,
@@ -43,8 +55,9 @@ def facts_of(
             "ordered": coverage.ordered,
             "label_values": values,
             "channels": tuple(channels[:16]),
+            "stood_in": stood_in,
             "grouping": coverage.grouping,
-            "grouping_from": GROUPED[coverage.grouping],
+            "grouping_from": ". ".join((GROUPED[coverage.grouping], *(one.rstrip(".") for one in joined))),
             "split_from": split_from,
             "left_out": reasons_told(table, contradictions),
             "by_script": table.by_script,

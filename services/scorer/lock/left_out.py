@@ -1,25 +1,30 @@
 """How much of a dataset is no case, and whether that may be: whoever leaves cases out can choose the easy ones."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from services.scorer.rows import counted_as
-from shared.contracts.cases import CaseTable, Coverage
+from shared.contracts.cases import CaseTable, Coverage, Lossless
 from shared.contracts.data import IndexRow
 from shared.contracts.scoring import Gate
 
 BOUND = 0.2
 """Share of the candidate images above which a score is at most valid, unless the settings say another."""
 GATE = "cases_left_out"
+_EXPECTED: Mapping[Lossless, str] = {
+    "untargeted": "cases not asked for, or without a class or report",
+    "unmasked": "images without a mask",
+    "no_image": "files that are no image of a case",
+}
 
 
 def reasons_told(table: CaseTable, contradictions: int) -> dict[str, int]:
     """For later roles: counts under words of ours, since reasons may be those of the Data Engineer."""
-    told = {
-        "not asked for, or without a target": sum(table.coverage.lossless.values()),
-        "left out by the rules for other reasons": table.coverage.lost,
-        "left out when they were read": sum(map(len, table.left_out.values())),
-        "exact copies of one another with different labels": contradictions,
+    told = {words: table.coverage.lossless.get(kind, 0) for kind, words in _EXPECTED.items()}
+    told |= {
+        "files, rows or cases left out by the rules for other reasons": table.coverage.lost,
+        "cases left out when they were read": sum(map(len, table.left_out.values())),
+        "cases that are exact copies of one another with different labels": contradictions,
     }
     return {reason: count for reason, count in told.items() if count}
 

@@ -24,6 +24,11 @@ Records = npt.NDArray[np.void]
 
 SAME_PICTURE = 0.98
 SAME_VOLUME = 0.993
+AMONG, SHARE = 8, 0.2
+"""Copies are nearer to each other than this share of how far the 8th nearest stranger of either is, if there are so
+many."""
+CERTAIN = 0.0001
+"""Nearer than that they are copies even so: the strangers may be copies, too."""
 CANDIDATES = 3
 """Of each sample, that are looked at closely."""
 WORTH_A_LOOK = 0.88
@@ -54,21 +59,22 @@ CROPS = (
 )
 
 
-def near(records: Records, patients: Ints) -> list[tuple[int, int]]:
-    """Pairs (earlier, later) of records of different patients that show the same; `patients` are numbers."""
-    found: set[tuple[int, int]] = set()
-    for kind, search in ((FLAT, _pictures), (SOLID, _volumes)):
-        numbers = np.flatnonzero(records["kind"] == kind)
-        if len(numbers) > 1:
-            found |= {(min(pair), max(pair)) for pair in search(records, patients, numbers)}
-    return sorted(found)
+def near(records: Records, patients: Ints, named: bool = True) -> list[tuple[int, int]]:
+    """Pairs (earlier, later) of records of different patients that show the same; `patients` are numbers.
+
+    Not `named`: nothing says whose pictures are whose, so alike ones may be slices of one study and need not stand out.
+    """
+    flat, solid = (np.flatnonzero(records["kind"] == kind) for kind in (FLAT, SOLID))
+    found = _pictures(records, patients, flat, named) if len(flat) > 1 else []
+    found += _volumes(records, patients, solid) if len(solid) > 1 else []
+    return sorted({(min(pair), max(pair)) for pair in found})
 
 
 def comparable(records: Records) -> npt.NDArray[np.bool_]:
     return np.asarray(records["kind"] != NOTHING)
 
 
-def _pictures(records: Records, patients: Ints, numbers: Ints) -> list[tuple[int, int]]:
+def _pictures(records: Records, patients: Ints, numbers: Ints, named: bool) -> list[tuple[int, int]]:
     whole = described(records, numbers)
     first, second, crops = [], [], []
     for start in range(0, len(numbers), _BLOCK):
@@ -90,11 +96,26 @@ def _pictures(records: Records, patients: Ints, numbers: Ints) -> list[tuple[int
         crops.append(each[:, rows, places].argmax(axis=0))
     one, other, crop = np.concatenate(first), np.concatenate(second), np.concatenate(crops)
     table = np.array([(c.scale, c.down, c.right) for c in CROPS], dtype=np.float32)
-    found = []
-    for chunk in _parts(np.arange(len(one)), _PAIRS):
-        figures = alike(_looks(records, one[chunk]), _looks(records, other[chunk]), *table[crop[chunk]].T)
-        found += [(int(one[n]), int(other[n])) for n in chunk[figures >= SAME_PICTURE]]
-    return found
+    distance = 1 - _laid(records, one, other, table[crop])
+    copies = distance <= 1 - SAME_PICTURE
+    pairs, distance = np.stack([one, other], axis=1)[copies], distance[copies]
+    if len(pairs) and named and len(numbers) > AMONG:
+        alone, places = np.unique(pairs, return_inverse=True)
+        scores = described(records, alone) @ whole.T
+        scores[patients[alone][:, None] == patients[numbers][None, :]] = -1
+        nearest = numbers[np.argpartition(-scores, AMONG - 1, axis=1)[:, :AMONG]]
+        each = _laid(records, np.repeat(alone, AMONG), nearest.reshape(-1), np.array([[1, 0, 0]], np.float32))
+        strangers = 1 - each.reshape(-1, AMONG).min(axis=1)
+        pairs = pairs[_stand_out(distance, strangers[places.reshape(-1, 2)])]
+    return [(int(one), int(other)) for one, other in pairs]
+
+
+def _laid(records: Records, one: Ints, other: Ints, crops: Floats) -> Floats:
+    """(n,) how alike these pictures are once laid upon each other, begun at (n or 1, 3) crops."""
+    crops = np.broadcast_to(crops, (len(one), 3))
+    parts = _parts(np.arange(len(one)), _PAIRS)
+    found = [alike(_looks(records, one[n]), _looks(records, other[n]), *crops[n].T) for n in parts]
+    return np.concatenate(found or [np.empty(0, np.float32)])
 
 
 def described(records: Records, numbers: Ints) -> Floats:
@@ -104,14 +125,25 @@ def described(records: Records, numbers: Ints) -> Floats:
 
 def _volumes(records: Records, patients: Ints, numbers: Ints) -> list[tuple[int, int]]:
     described = np.concatenate([_described_volumes(records, part) for part in _parts(numbers, 512)])
-    found = []
-    for start in range(0, len(numbers), 256):
-        part, rest = numbers[start : start + 256], numbers[start:]
-        scores = described[start : start + 256] @ described[start:].T
-        scores[patients[part][:, None] == patients[rest][None, :]] = -1
-        rows, places = np.nonzero(scores >= SAME_VOLUME)
-        found += [(int(part[row]), int(rest[place])) for row, place in zip(rows, places, strict=True)]
-    return found
+    # How far the AMONG-th nearest of other patients is: how alike strangers are here.
+    strangers = np.full(len(numbers), np.inf, np.float32)
+    pairs, off = [], []
+    for part in _parts(np.arange(len(numbers)), 256):
+        distance = 1 - described[part] @ described.T
+        distance[patients[numbers[part]][:, None] == patients[numbers][None, :]] = np.inf
+        if len(numbers) > AMONG:
+            strangers[part] = np.partition(distance, AMONG - 1, axis=1)[:, AMONG - 1]
+        rows, places = np.nonzero(distance <= 1 - SAME_VOLUME)
+        pairs.append(np.stack([part[rows], places], axis=1))
+        off.append(distance[rows, places])
+    both = np.concatenate(pairs)
+    copied = _stand_out(np.concatenate(off), strangers[both])
+    return [(int(one), int(other)) for one, other in numbers[both[copied]]]
+
+
+def _stand_out(distance: Floats, strangers: Floats) -> npt.NDArray[np.bool_]:
+    """(pairs,) whether they are nearer than strangers are; (pairs, 2) is how far the AMONG-th of each of them lies."""
+    return np.asarray(distance <= np.maximum(SHARE * strangers.min(axis=1), CERTAIN))
 
 
 def _looks(records: Records, numbers: Ints, kind: int = FLAT) -> Floats:

@@ -75,7 +75,7 @@ def seal(table: CaseTable, copies: Copies, seed: str, last: SealedSplit | None =
     groups, merged = _groups(cases, copies, same_person(cases, table.persons), given)
     before = dict(zip(last.keys, (row.split for row in last.rows), strict=True)) if last else {}
     sides = _sides(cases, groups, table.coverage.label_values, seed, given, before)
-    facts = facts_of(table, cases, sides, "dataset" if given else "made", contradictions)
+    facts = facts_of(table, cases, sides, "dataset" if given else "made", contradictions, (*merged, *_largest(groups)))
     leakage, leaks = leaks_of(cases, sides, copies, given is None)
     gates = (*complete(cases, sides, groups.tolist(), facts), *leaks, one_side(cases, sides, table.persons))
     failed = [gate for gate in gates if not gate.passed]
@@ -177,7 +177,8 @@ def _groups(
         said.append(f"Near-duplicates would join more than {MOST:.0%} of the cases or patients: they were not joined.")
         return grouped(sure)[0], tuple(said)
     pairs = f"{len(exact)} exact copies and {len(copies.near)} pairs of near-duplicates"
-    said.append(f"{people - left} patients count as one with another, whose images are the same ({pairs}).")
+    if left < people:
+        said.append(f"{people - left} patients count as one with another, whose images are the same ({pairs}).")
     return groups, tuple(said)
 
 

@@ -28,7 +28,7 @@ _SEARCH, _PROPOSED, _MOST = "shared.dataset.propose", "proposals.jsonl", 8
 _FOLDERS = ("shared/dataset", "shared/imaging", "shared/vocabulary")
 SECONDS = 25.0
 """Of a search for rules, which no bound of time within it has then cut short."""
-_FILES = ("base", "cases", "profile", "rules", "wrapping")
+_FILES = ("base", "cases", "profile", "rules", "values", "wrapping")
 _RESERVE_MB = 300
 """Of the sandbox's memory, for the program beside its workers."""
 _LINE = 64 << 20

@@ -51,6 +51,8 @@ def in_words(coverage: Coverage) -> str:
         lines.append("views: " + ", ".join(f"{many} cases of {views}" for views, many in coverage.views.items()))
     if coverage.added_up:
         lines.append(f"in {coverage.added_up} cases several masks mark one structure, and add up")
+    if coverage.stood_in:
+        lines.append("stands in: " + ", ".join(f"{which} in {many} cases" for which, many in coverage.stood_in.items()))
     if coverage.splits:
         lines.append("split of the dataset: " + ", ".join(f"{side} {many}" for side, many in coverage.splits.items()))
     if coverage.channels:

@@ -38,7 +38,7 @@ SAMPLES = 2
 REPORTS = 8
 """Samples where the answer is a text: it changes with what is seen, not with every value."""
 SECONDS = 240
-FORM = "change `head` and `answer` in predict.py; README.md says under `package/` what predictions.json must hold"
+FORM = "change `head` and `answer` in predict.py; REFERENCE.md says under `package/` what predictions.json must hold"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -19,7 +19,7 @@ from services.tool_runner.tools.script import run_script
 from services.tool_runner.tools.text import clip, sendable
 from shared.contracts.base import ToolArgs
 from shared.contracts.starting import STARTERS
-from shared.contracts.tools import MAX_READ_CHARS, MAX_RESULT_CHARS, TOOLS, ReadFiles, ToolResult
+from shared.contracts.tools import MAX_READ_CHARS, MAX_RESULT_CHARS, TOOLS, ProposeRules, ReadFiles, ToolResult
 from shared.errors import ToolBroken, ToolRefused
 
 _MAX_DATA = 180_000
@@ -67,7 +67,8 @@ async def run_tool(
         if error.errno in _OURS:
             raise ToolBroken(f"{name}: {error.strerror}") from error
         answer = Answer(False, f"{name} could not be done: {error.strerror or error}. Check the path and call again.")
-    most = MAX_READ_CHARS if name == ReadFiles.tool else MAX_RESULT_CHARS
+    # With proposals that explain little comes the page of rules, which is of no use in parts.
+    most = MAX_READ_CHARS if name in (ReadFiles.tool, ProposeRules.tool) else MAX_RESULT_CHARS
     summary, cut = clip(str(sendable(answer.summary)).strip() or f"{name} is done; there is nothing to show.", most)
     data, dropped = _bounded(answer.data, _MAX_DATA - sum(len(one.content) for one in answer.pictures))
     done = answer.executed

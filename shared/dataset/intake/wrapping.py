@@ -25,6 +25,8 @@ HEADERS = {
 """What features of a DICOM file are read from; of the dates the first that there is."""
 _FOLDERS = 3
 """Levels of folders that are looked at."""
+_NAMED = 0.9
+"""Share of the cases whose path has their class, from which on classes are written down in paths."""
 
 
 def wrapping(spec: CaseSpec, root: Path, images: Sequence[Image], written: int) -> Wrapping:
@@ -56,17 +58,21 @@ def wrapping(spec: CaseSpec, root: Path, images: Sequence[Image], written: int) 
 
 
 def places(rules: Rules, cases: Sequence[CaseSpec]) -> list[int]:
-    """Place of each case among all, by path; words in it that are classes are how these were written down."""
-    order = [0] * len(cases)
-    if places_count(rules):
-        named = sorted(
-            {label for case in cases for label in _labels(case) if not label.isdecimal()}, key=len, reverse=True
-        )
-        words = re.compile(rf"(?<![^\W_])({'|'.join(map(re.escape, named)) or '$.'})(?![^\W_])", re.IGNORECASE)
-        paths = [natural_key(words.sub("", case.images[0][0].files[0])) for case in cases]
-        for place, number in enumerate(sorted(range(len(cases)), key=lambda number: paths[number])):
+    """Place of each case among all, by path; none where paths name the classes, as files are numbered in each."""
+    order, paths = [0] * len(cases), [case.images[0][0].files[0] for case in cases]
+    if places_count(rules) and sum(map(_named, cases, paths)) < _NAMED * len(cases):
+        for place, number in enumerate(sorted(range(len(cases)), key=lambda number: natural_key(paths[number]))):
             order[number] = place
     return order
+
+
+def _named(case: CaseSpec, path: str) -> bool:
+    """Whether a class of the case is a word of a path, not only a number."""
+    return any(
+        re.search(rf"(?<![^\W_]){re.escape(label)}(?![^\W_])", path, re.IGNORECASE)
+        for label in _labels(case)
+        if not label.isdecimal()
+    )
 
 
 def _labels(case: CaseSpec) -> tuple[str, ...]:

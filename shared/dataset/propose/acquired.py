@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from shared.dataset.files.series import headers
 from shared.dataset.rules.by_headers import ABOUT_SERIES, no_image
@@ -38,18 +38,20 @@ def kinds_of_series(piece: Piece, survey: Survey) -> dict[str, Piece]:
         called = {value: counts.most_common(1)[0][0] for value, counts in said.items()}
         sure = sum(counts.most_common(1)[0][1] for counts in said.values()) >= 0.9 * len(looked)
         told_apart = len({text.lower() for text in called.values()}) == len(called) > 1
-        if sure and told_apart and _chosen_from(piece, name, folders):
+        if sure and told_apart and _chosen_from(piece, name, folders, aside):
             parts = piece.split(name)
             kept = {text: parts[value] for value, text in called.items() if value in parts and value not in aside}
             return kept if len(kept) > 1 else {}
     return {}
 
 
-def _chosen_from(piece: Piece, name: str, folders: Sequence[str]) -> bool:
-    """Whether most examinations, as the folders above tell them, have more than one value of a field."""
+def _chosen_from(piece: Piece, name: str, folders: Sequence[str], aside: Collection[str]) -> bool:
+    """Whether most examinations, as the folders above tell them, have more than one value of a field, and some still do
+    without those set `aside`."""
     above = folders[: folders.index(name)]
     held: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for row in piece.rows:
         held[tuple(row[one] for one in above)].add(row[name])
     common = Counter(value for values in held.values() for value in values)
-    return sum(count * 2 > len(held) for count in common.values()) > 1
+    several = any(len(values.difference(aside)) > 1 for values in held.values())
+    return several and sum(count * 2 > len(held) for count in common.values()) > 1

@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from shared.contracts.base import TaskKind
-from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, Source, SplitRule, Table, TextRule
+from shared.contracts.rules import Excluded, Images, LabelRule, MaskRule, Rules, SplitRule, TextRule
+from shared.contracts.values import Source, Table
 from shared.dataset.survey.pieces import Piece, braces
 
 
@@ -49,6 +50,8 @@ class Draft:
     several: str = "slices"
     axis4: str = "refuse"
     channel_names: tuple[str, ...] = ()
+    fields: dict[str, Source] = field(default_factory=dict)
+    """Further fields of the files, that tables tell."""
     tables: dict[str, Table] = field(default_factory=dict)
     patient: Source | None = None
     label: LabelRule | None = None
@@ -167,6 +170,7 @@ class Draft:
                 several=self.several,
                 axis4=self.axis4,
                 channel_names=self.channel_names,
+                fields=self.fields,
                 tables=self.tables,
                 patient=self.patient,
                 label=self.label,

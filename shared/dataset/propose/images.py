@@ -11,6 +11,7 @@ from shared.contracts.base import SEGMENTATIONS, TaskKind
 from shared.dataset.files.looking import Looker
 from shared.dataset.propose.acquired import kinds_of_series
 from shared.dataset.propose.draft import Channel, Draft
+from shared.dataset.propose.drawn_on import drawn_on
 from shared.dataset.propose.legend import Legend
 from shared.dataset.propose.meant import meant_pieces
 from shared.dataset.propose.unions import MOST_CHANNELS, SEQUENCE, STRAY, sets
@@ -31,6 +32,8 @@ _BIDS = frozenset(("anat", "func", "dwi", "fmap", "perf", "pet", "meg", "eeg", "
 """Folders that hold one kind of image each in the brain imaging data structure."""
 
 
+_FORMS = 6
+"""Kinds of names that are taken apart."""
 FINER = 1.5
 """Times as many voxels, of channels that lie on different grids."""
 _DERIVED = frozenset(("derivatives", "derived"))
@@ -53,12 +56,19 @@ def image_drafts(
         kinds = kinds_of_series(group[0], survey) if len(group) == 1 else {}
         found += _series(task, kinds, group[0], target, legends)
         whole = _of_group(group, others, task, dimensions, kind, wish, legends, target)
+        if drawn := drawn_on(group, survey) if task in SEGMENTATIONS else []:
+            whole = [one for one in whole if len(one.channels) > 1]
+            whole += _of_group(drawn, others, task, dimensions, kind, wish, legends, target)
         found += [one.decided("image", "all series").change(prior=one.prior - 0.1) if kinds else one for one in whole]
         if some := meant_pieces(group, target):
             # The others are images that it leaves aside on purpose.
             aside = 1 - sum(len(one.files) for one in some) / sum(len(one.files) for one in group)
             for one in _of_group(some, others, task, dimensions, kind, wish, legends, target):
                 found.append(one.change(prior=one.prior + 0.55 * aside + 0.1).decided("image", in_words(one.pieces)))
+        forms = [part for piece in group for part in _by_form(piece)] if task in SEGMENTATIONS and not drawn else group
+        if len(group) < len(forms) <= _FORMS:  # a common pattern may hide what masks have in common with each
+            apart = _of_group(forms, others, task, dimensions, kind, wish, legends, target)
+            found += [one.change(prior=one.prior - 0.02) for one in apart]
     total = max((draft.images for draft in found), default=0)
     for at, draft in enumerate(found):
         # A few odd files beside the images are no set of their own.
@@ -114,6 +124,19 @@ def _views(draft: Draft, target: str) -> Draft | None:
 
 def _all_slices(piece: Piece) -> Piece:
     return replace(piece, files=tuple(piece.family.files))
+
+
+def _by_form(piece: Piece) -> list[Piece]:
+    """The kinds of names that a family has."""
+    forms = piece.family.variants
+    if (
+        piece.pattern != piece.family.pattern
+        or piece.family.folders
+        or sum(len(one.at) for one in forms) < len(piece.files)
+    ):
+        return [piece]
+    listed = piece.family.listing.files
+    return [replace(piece, pattern=one.pattern, files=tuple(listed[at] for at in one.at)) for one in forms] or [piece]
 
 
 def _by_modality(family: Family) -> list[Piece]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from shared.contracts.rules import Source, Table
+from shared.contracts.values import Source, Table
 from shared.dataset.files.held import SUFFIXES, Held, held
 from shared.dataset.files.inside import filled, texts_of
 from shared.dataset.propose.draft import Draft

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from shared.contracts.rules import LabelRule, Source
-from shared.dataset.propose.classes import Option
+from shared.contracts.rules import LabelRule
+from shared.contracts.values import Source
+from shared.dataset.propose.classes import MOST_CLASSES, Option
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.legend import Legend, named_values
 from shared.dataset.propose.sides import sideless
@@ -43,11 +44,12 @@ def with_option(
         kept = findings if 0 < len(findings) < len(sure) else ()
     draft = draft.said("target", f"its class is told by {option.where}")
     classes: dict[str, str | None] = {} if all(value == name for value, name in named.items()) else dict(named)
-    if not classes and len(sure) < len(counts):
-        every = [*counts, *(option.evidence.values if option.evidence else ())]
-        classes = {value: None if unsure(value) else value for value in every}
-        if option.separator:  # what is not listed leaves its case out
-            classes = {value: name for value, name in classes.items() if name}
+    every = [*counts, *(option.evidence.values if option.evidence else ()), *_cells(survey, option)]
+    if not classes and any(map(unsure, every)):
+        classes = {value: value for value in every}
+    classes = {value: None if name and unsure(name) else name for value, name in classes.items()}
+    if option.separator:  # what is not listed leaves its case out
+        classes = {value: name for value, name in classes.items() if name}
     if not several and not classes.keys() - set(counts) and (same := normal_in_two_ways(counts)):
         classes = {value: same.get(value, classes.get(value, value)) for value in counts}
     classes = {value: usual.get(name, name) if name else name for value, name in classes.items()}
@@ -79,6 +81,14 @@ def with_option(
     mark = option.evidence.separator if option.evidence else None
     source = Source(table=name, column=option.column)
     return draft.change(label=LabelRule(source=source, separator=mark, classes=classes, only=kept))
+
+
+def _cells(survey: Survey, option: Option) -> list[str]:
+    """Values of the option's column, those of rows that no image looked at has, too; none where they are many."""
+    table = survey.tables[option.table] if option.table is not None else None
+    table = table_of(survey, option.evidence) if option.evidence and table is None else table
+    column = next((one for one in table.columns if one.name == option.column), None) if table else None
+    return [value for value in column.values if value] if column and len(column.values) <= MOST_CLASSES else []
 
 
 def _several(option: Option) -> bool:

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shared.contracts.rules import Source as Value
-from shared.contracts.rules import Table
+from shared.contracts.values import Source as Value
+from shared.contracts.values import Table
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.mask_files import Source, own_name
 from shared.dataset.propose.tables import files_of, literal, sheets_of, with_table

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import cell_of, look_at

@@ -202,7 +202,10 @@ def _same_kind(mask: Piece, image: Piece, draft: Draft) -> bool:
 
 
 def _values(piece: Piece) -> tuple[int, ...]:
-    return tuple(sorted({v for look in piece.family.looks if look.pixels for v in look.pixels.values} - {0}))
+    held = [set(look.pixels.values) - {0} for look in piece.family.looks if look.pixels]
+    found = set().union(*held)
+    # What is marked is 1 to one program and 255 to another.
+    return (1,) if found == {1, 255} and max(map(len, held)) == 1 else tuple(sorted(found))
 
 
 def _colours(piece: Piece, values: Sequence[int]) -> bool:

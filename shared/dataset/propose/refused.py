@@ -1,7 +1,8 @@
 """Images that are not to be used by a column of a table: since it says so itself (`exclude` yes, `quality`
 non-diagnostic), or since the request wants others (`frontal views`, `C-views are not wanted`)."""
 
-from shared.contracts.rules import Excluded, Source
+from shared.contracts.rules import Excluded
+from shared.contracts.values import Source
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.meant import unasked
 from shared.dataset.propose.tables import with_table

@@ -2,7 +2,8 @@
 
 import re
 
-from shared.contracts.rules import Source, SplitRule, Table
+from shared.contracts.rules import SplitRule
+from shared.contracts.values import Source, Table
 from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import inner_values

@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
 
-from shared.contracts.rules import Source, Table
+from shared.contracts.values import Source, Table
 from shared.dataset.files.patterns import compile
+from shared.dataset.propose.beside import told_apart
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.released import released
 from shared.dataset.propose.rows import rows_of_views
@@ -49,6 +50,9 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
         draft, told = with_sides(draft, look)
         draft, names = _named(draft, look, key, by)
         table = Table(file=file, sheet=sheet, key=key, names=names, only=released(look, key), **told)
+        if not table.rows and not table.only:
+            draft, rows = _rows_beside(draft, survey, look, key)
+            table = table.model_copy(update={"rows": rows})
         return draft.change(tables={**draft.tables, name: table}), name
     if (column := path_column(look)) is not None:
         table = Table(file=file, sheet=sheet, key=column, names="path")
@@ -65,6 +69,23 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
     draft, first = inner
     table = Table(file=file, sheet=sheet, key=key, names=f"{first}.{theirs}", only=released(look, key))
     return draft.change(tables={**draft.tables, name: table}), name
+
+
+def _rows_beside(draft: Draft, survey: Survey, look: TableLook, key: str) -> tuple[Draft, dict[str, str]]:
+    """`rows` of a table, by fields that a table of the images tells."""
+    found = told_apart(survey, look, key)
+    made = with_table(draft, survey, found[0]) if found else None
+    if found is None or made is None:
+        return draft, {}
+    draft, name = made
+    known = {field for piece in draft.pieces for field in piece.fields}
+    rows, fields = {}, dict(draft.fields)
+    for column in found[1]:
+        field = slug(column, "row")
+        while field in known or fields.get(field, source := Source(table=name, column=column)) != source:
+            field += "_"
+        fields[field], rows[column] = Source(table=name, column=column), field
+    return draft.change(fields=fields), rows
 
 
 def _record_each(draft: Draft, survey: Survey, look: TableLook) -> Table | None:

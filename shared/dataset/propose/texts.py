@@ -4,7 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from shared.contracts.rules import Source, TextRule
+from shared.contracts.rules import TextRule
+from shared.contracts.values import Source
 from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import inner_values

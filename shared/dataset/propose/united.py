@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.values import share

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.dataset.files.inside import count_of, filled, shapes, texts_of, values_of
 from shared.dataset.files.listing import Listing
 from shared.dataset.rules.found import Account, Found, RulesError

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from shared.contracts.rules import Table
+from shared.contracts.values import Table
 from shared.dataset.rules.found import RulesError
 from shared.dataset.tables.blocks import standing
 from shared.dataset.tables.cells import Table as Rows

@@ -59,6 +59,7 @@ def cover(
         channels=_channels(rules),
         views=_views(cases),
         added_up=sum(map(_added_up, cases)),
+        stood_in=dict(account.stood_in),
         left_out={_short(reason): len(names) for reason, names in most},
         lossless=lossless({reason: len(names) for reason, names in left_out.items()}),
         left_out_examples={_short(reason): tuple(map(_short, _spread(names))) for reason, names in most},

@@ -1,6 +1,6 @@
 """Cases in the making, and what becomes of whatever is in none."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from shared.contracts.cases import Part
@@ -51,6 +51,8 @@ class Account:
     """Image files that rules exclude by their paths, as a case of one would be called."""
     dropped: dict[str, str] = field(default_factory=dict)
     """Keys of cases that rules leave out themselves, or that cannot be read -> why; nothing else is said of them."""
+    stood_in: Counter[str] = field(default_factory=Counter)
+    """`T1C for T1` -> cases."""
     _lacking: dict[str, str] = field(default_factory=dict)
 
     def lack(self, reason: str, key: str) -> None:

@@ -45,7 +45,10 @@ DRAWING = Expected("mask that no rule takes: nothing to do, or add a pattern to 
 _LOOKED_AT = 3
 """Files that say what others are that are called alike."""
 _SECONDS = 10.0
-ONE_CHANNEL = "case without all channels: add the files that are missing, or take the channel out of `images`"
+ONE_CHANNEL = (
+    "case without all channels: add the files that are missing, let another channel `stand_in` for the one that it "
+    "lacks, or take that one out of `images`"
+)
 SEVERAL_FILES = (
     "case with several files of one channel: name more fields in `case`, make the pattern narrower, or set "
     "`several: views`, or `take: first` where one replaces the other"
@@ -175,7 +178,13 @@ def _check(
     files: Sequence[str],
     marks: Collection[str],
 ) -> None:
+    named = [entry.channel for entry in rules.images]
     for entry, some, one in zip(rules.images, taken, channels, strict=True):
+        if entry.stand_in and entry.stand_in not in (name for name in named if name != entry.channel):
+            raise RulesError(
+                f"`images` {entry.channel}: `stand_in` {entry.stand_in!r} is no other channel"
+                f"{nearest(entry.stand_in, named)}"
+            )
         if some:
             continue
         if any(patterns.first_match(one, file) is not None for file in files if file in marks):
@@ -245,6 +254,7 @@ def _inner(entry: Images) -> tuple[str, ...]:
 
 
 def _case(rules: Rules, key: str, members: Sequence[Sequence[Taken]], account: Account) -> Found | None:
+    members = _stood_in(rules, members, account)
     if not all(members):
         account.leave(ONE_CHANNEL, key)
         return None
@@ -274,6 +284,19 @@ def _case(rules: Rules, key: str, members: Sequence[Sequence[Taken]], account: A
             return None
         images = (tuple(_part(some) for some in ordered),)
     return Found(key, images, _agreed(ordered), [(one.file, one.fields) for one in ordered[0]])
+
+
+def _stood_in(rules: Rules, members: Sequence[Sequence[Taken]], account: Account) -> Sequence[Sequence[Taken]]:
+    """The files of each channel, or of the one that stands in for it."""
+    place = {entry.channel: number for number, entry in enumerate(rules.images)}
+    missing = [entry for entry, some in zip(rules.images, members, strict=True) if not some and entry.stand_in]
+    full = [
+        some or members[place[one]] if (one := entry.stand_in) else some
+        for entry, some in zip(rules.images, members, strict=True)
+    ]
+    if all(full):
+        account.stood_in.update(f"{entry.stand_in} for {entry.channel}" for entry in missing)
+    return full
 
 
 def _in_order(views: Views, some: Sequence[Taken]) -> list[Taken]:

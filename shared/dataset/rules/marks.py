@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from shared.contracts.rules import MaskRule, Rules, Source
+from shared.contracts.rules import MaskRule, Rules
+from shared.contracts.values import Source
 from shared.dataset.files import patterns
 from shared.dataset.files.inside import filled
 from shared.dataset.files.listing import Listing

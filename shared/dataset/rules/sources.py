@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from shared.contracts.rules import Rules, Source, Table
+from shared.contracts.rules import Rules
+from shared.contracts.values import Source, Table
 from shared.dataset.files.listing import Listing
 from shared.dataset.files.patterns import Compiled
 from shared.dataset.files.series import headers, unreadable

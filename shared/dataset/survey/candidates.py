@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.evidence import Evidence, Units, measured
 from shared.dataset.survey.names import Named, folder_levels, name_fields

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.dataset.files.held import SUFFIXES, Array, Held, held
 from shared.dataset.files.looking import Looker
 from shared.dataset.survey.candidates import MOST_CLASSES

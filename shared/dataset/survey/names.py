@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.dataset.files.patterns import compile
 from shared.dataset.survey.evidence import Units
 

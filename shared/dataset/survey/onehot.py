@@ -1,6 +1,6 @@
 """Columns with yes and no that are classes together."""
 
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.evidence import Evidence, Units
 from shared.dataset.survey.table_looks import TableLook

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from shared.contracts.rules import Source
+from shared.contracts.values import Source
 from shared.dataset.survey.candidates import best_of, of_column, of_names, scored
 from shared.dataset.survey.evidence import Evidence, Units
 from shared.dataset.survey.names import Named

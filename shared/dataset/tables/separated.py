@@ -31,6 +31,8 @@ _BOMS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _SIGNS = set("“”‘’–—…°²³±µ§·×\u00a0")
+_EASTERN = re.compile(rb"[A-Za-z][\xb3\xb9\xbf][A-Za-z]|[\x8a\x8e\x9a\x9e]|[a-z][\x9d\x9f]")
+"""In cp1250 ł, ą, ż between letters, where Western text has ³, ¹, ¿; š, ž, ť, ź, of which Western text has none."""
 _OTHER_ENCODINGS = ["cp1252", "gb18030", "shift_jis", "cp1251"]
 
 csv.field_size_limit(MAX_CELL + 1)
@@ -145,6 +147,8 @@ def _guessed(chunk: bytes) -> str:
     # A letter with an accent stands alone between plain ones; other scripts come in runs.
     runs = re.findall(rb"[\x80-\xff]+", sample)
     if sum(len(run) == 1 for run in runs) >= 0.7 * len(runs):
+        if _EASTERN.search(sample):
+            return "cp1250"
         # Where Western letters are only those at whose places Turkish has its own, it is Turkish.
         found = set(sample.decode("cp1252", "replace").lower()) - set(map(chr, range(128)))
         return "cp1254" if found & set("ýþð") and found <= set("ýþðöüçâî\ufffd") | _SIGNS else "cp1252"

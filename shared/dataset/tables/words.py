@@ -57,8 +57,9 @@ _OUTCOMES = frozenset(_OUTCOME_WORDS.split())
 
 
 _UNSURE = re.compile(
-    r"\b(?:excluded?|indetermin\w*|undetermin\w*|unknown|unclear|uncertain|unsure|equivocal|ungradable|unclassified"
-    r"|not (?:available|applicable|assessable|evaluable|determined|classified|labell?ed)|to ?do|tbd|pending"
+    r"\b(?:excluded?|indetermin\w*|undetermin\w*|unknown|unclear|uncertain|unsure|equivocal|ungradable"
+    r"|unclassif(?:ied|iable)|to ?do|tbd|pending|not for (?:evaluation|analysis|use)"
+    r"|not (?:available|applicable|assessable|evaluable|determined|classified|labell?ed)"
     r"|nicht beurteilbar|no valorable|non valutabile|sin acuerdo"
     r"|unklar|unbekannt|fraglich|inconnue?|indeterminado|desconocid[oa])\b", re.I)  # fmt: skip
 
