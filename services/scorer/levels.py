@@ -10,7 +10,7 @@ from services.scorer.residual import GATE as RESIDUAL
 from services.scorer.shortcuts import GATE as SHORTCUT
 from shared.contracts.data import LeakageReport
 from shared.contracts.runs import ALARM, AcceptableRange, Level
-from shared.contracts.scoring import Control, Gate, Metric
+from shared.contracts.scoring import CHANCE, Control, Gate, Metric
 
 CAPS = frozenset((LEFT_OUT, ISOLATED, SHORTCUT, RESIDUAL))
 """Gates that keep a score from being useful and nothing else: what was measured holds for the cases that there were."""
@@ -31,9 +31,10 @@ def decide(
     others: Sequence[Metric],
     controls: Sequence[Control],
     acceptable: AcceptableRange | None,
+    permutation_p: float | None,
 ) -> Verdict:
-    """`ran` when a gate failed that is none of `CAPS`; `useful` when the interval lies above every control and the
-    floor is reached.
+    """`ran` when a gate failed that is none of `CAPS`; `useful` when the interval lies above every control, the
+    permutation test finds no chance and the floor is reached.
 
     The floor is compared with the figure of the range's own metric, which need not be the plan's.
     """
@@ -46,6 +47,9 @@ def decide(
         why.append("there is no control to compare with")
     elif metric.low <= best.value:
         why.append(f"the interval's lower end {metric.low:.3f} is not above the {best.name} control {best.value:.3f}")
+    elif permutation_p is None or permutation_p > CHANCE:
+        p = "has no value" if permutation_p is None else f"p {permutation_p:.3f} is above {CHANCE:g}"
+        why.append(f"answers exchanged between patients may score as well: {p} in the permutation test")
     if acceptable and acceptable.floor is not None:
         reached = figure(acceptable, metric, others)
         if reached is None:

@@ -19,6 +19,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from shared.contracts.scoring import Control
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -109,6 +111,17 @@ def permuted(patients: Ints, values: Callable[[Ints], Floats], draws: int, seed:
         kept.append(drawn[np.isfinite(drawn)])
         done += size
     return np.concatenate(kept)
+
+
+def by_chance(observed: float, drawn: Floats, how: str) -> tuple[tuple[Control, ...], float | None]:
+    """The permutation test: what exchanged answers score on average as a control, and the p-value; nothing where they
+    have no value. `drawn` are their figures, one a draw, `how` says which exchanges they are."""
+    if not len(drawn) or not math.isfinite(observed):
+        return (), None
+    # A rounding error in the sum must not make an equal draw look smaller.
+    p = float((1 + np.sum(drawn >= observed - 1e-12)) / (1 + len(drawn)))
+    detail = f"mean over {how}; p = {p:.4f}, the smallest possible {1 / (1 + len(drawn)):.4f}"
+    return (Control(name="permutation", value=float(np.mean(drawn)), detail=detail),), p
 
 
 def dealt(patients: Ints, orders: Ints) -> Ints:

@@ -76,7 +76,7 @@ def score(
     suspect = alarm(acceptable, headline, others, locked.leakage, found.permutation_p)
     gates.append(suspect)
     gates += also
-    verdict = decide(gates, headline, others, found.controls, acceptable)
+    verdict = decide(gates, headline, others, found.controls, acceptable, found.permutation_p)
     return Score(
         metric=headline,
         others=others,

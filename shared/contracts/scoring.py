@@ -5,6 +5,9 @@ from typing import Literal
 from shared.contracts.base import Contract, Event, Ref
 from shared.contracts.runs import Level
 
+CHANCE = 0.05
+"""Largest p of the permutation test with which a score is not put down to chance."""
+
 
 class Metric(Contract):
     """A figure with its 95 % interval by bootstrap over patients."""

@@ -18,7 +18,7 @@ from tests.e2e.conftest import Running
 from tests.e2e.fetching import fetch
 from tests.telemetry.edges import check_edges
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 SENTENCE = "I want to train a model for report generation using 2D chest X-ray images."
 CARD = next(path for path in paths() if path.stem == "iu-xray")

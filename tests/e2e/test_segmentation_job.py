@@ -19,7 +19,7 @@ from tests.e2e.conftest import Running
 from tests.e2e.fetching import fetch
 from tests.telemetry.edges import check_edges
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.timeout(1200)
 
 SENTENCE = "Segment the abdominal organs in contrast CT."
 CARD = next(path for path in paths() if path.stem == "btcv")

@@ -37,7 +37,7 @@ def scored(probabilities: np.ndarray, truth: np.ndarray, patients: np.ndarray, m
 
 def verdict(found: Findings, metric: str) -> Verdict:
     headline = next(one for one in found.figures if one.name == metric)
-    return decide(found.gates, headline, found.figures, found.controls, None)
+    return decide(found.gates, headline, found.figures, found.controls, None, found.permutation_p)
 
 
 PATIENTS = np.repeat(np.arange(60), 2)

@@ -129,27 +129,17 @@ def test_the_honest_model_is_useful_and_knows_what_can_be_known(outcomes: dict[s
     assert found.score.permutation_p is not None and found.score.permutation_p < 0.01
 
 
-@pytest.mark.parametrize(
-    ("name", "controls"),
-    [
-        ("ignores its input", {"permutation"}),
-        ("predicts a constant", {"majority", "constant", "permutation"}),
-        ("trained on shuffled labels", {"permutation"}),
-    ],
-)
-def test_what_learned_nothing_is_valid_and_the_control_is_named(
-    outcomes: dict[str, Scored], name: str, controls: set[str]
-) -> None:
+@pytest.mark.parametrize("name", ["ignores its input", "predicts a constant", "trained on shuffled labels"])
+def test_what_learned_nothing_is_valid_and_the_control_is_named(outcomes: dict[str, Scored], name: str) -> None:
     found = outcomes[name]
     print(f"\n{name}: {found.score.metric}\n{found.details['why']}")
     assert (found.score.level, found.end.end, found.end.level) == ("valid", "succeeded", "valid")
     assert all(gate.passed for gate in found.score.gates)
     why = " ".join(found.details["why"])
-    caught = [control for control in controls if f"is not above the {control} control" in why]
-    assert len(caught) == 1, why
-    level = {control.name: control.value for control in found.score.controls}[caught[0]]
-    assert level == max(control.value for control in found.score.controls)
-    assert found.score.metric is not None and found.score.metric.low <= level
+    best = max(found.score.controls, key=lambda control: control.value)
+    assert f"is not above the {best.name} control" in why
+    assert found.score.metric is not None and found.score.metric.low <= best.value
+    assert found.score.permutation_p is not None and found.score.permutation_p > 0.05
 
 
 def test_a_constant_scores_chance_with_p_1(outcomes: dict[str, Scored]) -> None:

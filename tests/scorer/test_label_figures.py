@@ -25,7 +25,6 @@ from services.scorer.classes.labels import (
 )
 from services.scorer.classes.metrics import Cases
 from services.scorer.classes.metrics import by_patient as single_by_patient
-from services.scorer.levels import strongest
 
 NAMES = ("effusion", "mass", "nodule", "hernia")
 
@@ -161,7 +160,7 @@ def test_controls_name_what_a_model_that_learned_nothing_scores() -> None:
     found, p = label_controls(cases, train, "auc_macro", draws=200)
     figures = {control.name: control.value for control in found}
     assert (figures["prior"], figures["constant"]) == (0.5, 0.5)
-    assert 0.5 < figures["permutation"] < 0.65 and strongest(found).name == "permutation"
+    assert figures["permutation"] == pytest.approx(0.5, abs=0.02)
     assert p == pytest.approx(1 / 201)
     shares = cases.truth.mean(axis=0)
     found, _ = label_controls(cases, train, "f1_macro", draws=20)

@@ -41,12 +41,11 @@ def answer(cases, multi_label=True):
 """
 
 HONEST = "answer([case(p, look(p)) for p in inputs])"
-BLIND: Mapping[str, tuple[str, str]] = {
-    "constant": ("answer([case(p, [0.7, 0.4, 0.2]) for p in inputs])", "prior"),
-    "guesses": ("answer([case(p, [random.random() for _ in names]) for p in inputs])", "permutation"),
-    "another patient's": ("answer([case(p, look(q)) for p, q in zip(inputs, inputs[1:] + inputs[:1])])", "permutation"),
+BLIND: Mapping[str, str] = {
+    "constant": "answer([case(p, [0.7, 0.4, 0.2]) for p in inputs])",
+    "guesses": "answer([case(p, [random.random() for _ in names]) for p in inputs])",
+    "another patient's": "answer([case(p, look(q)) for p, q in zip(inputs, inputs[1:] + inputs[:1])])",
 }
-"""Code, and a control that can catch it."""
 BAD: Mapping[str, tuple[str, str, str]] = {
     "one label a sample": (
         "answer([case(p, [x / 3 for x in (1, 1, 1)]) for p in inputs], multi_label=False)",
@@ -107,7 +106,7 @@ def outcomes(
 ) -> dict[str, Scored]:
     """All of them at once, each in a run of its own."""
     folder = tmp_path_factory.mktemp("labels")
-    codes = {"honest": HONEST} | {name: code for name, (code, *_) in (BLIND | BAD).items()}
+    codes = {"honest": HONEST} | BLIND | {name: code for name, (code, *_) in BAD.items()}
 
     async def one(number: int, code: str) -> Scored:
         package = folder / f"{number}"
@@ -166,11 +165,12 @@ def test_what_sees_the_labels_is_useful(outcomes: dict[str, Scored]) -> None:
 
 @pytest.mark.parametrize("name", list(BLIND))
 def test_what_does_not_look_is_valid_and_a_control_says_so(outcomes: dict[str, Scored], name: str) -> None:
-    found, control = outcomes[name], BLIND[name][1]
+    found = outcomes[name]
     assert (found.score.level, found.end.end) == ("valid", "succeeded")
     assert all(gate.passed for gate in found.score.gates)
-    assert f"is not above the {control} control" in " ".join(found.details["why"])
-    assert found.score.permutation_p is not None and found.score.permutation_p > 0.01
+    best = max(found.score.controls, key=lambda control: control.value)
+    assert f"is not above the {best.name} control" in " ".join(found.details["why"])
+    assert found.score.permutation_p is not None and found.score.permutation_p > 0.05
 
 
 @pytest.mark.parametrize("name", list(BAD))

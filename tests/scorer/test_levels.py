@@ -9,7 +9,7 @@ from shared.contracts.scoring import Control, Gate, Metric
 
 PASSED = (Gate(name="split_unchanged", passed=True, evidence="yes"),)
 FAILED = (*PASSED, Gate(name="labels_in_map", passed=False, evidence="3 cases"))
-CONTROLS = (Control(name="majority", value=0.5), Control(name="permutation", value=0.6))
+CONTROLS = (Control(name="majority", value=0.5), Control(name="constant", value=0.6))
 
 
 def figure(value: float, low: float, name: str = "auc_macro", n: int = 40) -> Metric:
@@ -38,9 +38,16 @@ def bar(metric: str, floor: float | None = None, top: float | None = None) -> Ac
     ],
 )
 def test_level(gates, metric, controls, acceptable, level) -> None:
-    verdict = decide(gates, metric, (figure(0.7, 0.6, "balanced_accuracy"),), controls, acceptable)
+    verdict = decide(gates, metric, (figure(0.7, 0.6, "balanced_accuracy"),), controls, acceptable, 0.001)
     assert verdict.level == level
     assert verdict.why
+
+
+@pytest.mark.parametrize(("p", "level"), [(0.05, "useful"), (0.06, "valid"), (None, "valid")])
+def test_what_exchanged_answers_may_reach_is_not_useful(p: float | None, level: str) -> None:
+    verdict = decide(PASSED, figure(0.9, 0.8), (), CONTROLS, None, p)
+    assert verdict.level == level
+    assert level == "useful" or "permutation test" in verdict.why[0]
 
 
 def test_above_the_alarm_the_leak_report_and_the_permutation_test_are_printed_and_nothing_fails() -> None:
@@ -63,5 +70,5 @@ def test_without_a_bar_the_default_one_raises_the_alarm() -> None:
 
 def test_a_score_made_without_walls_is_at_most_valid() -> None:
     gates = (*PASSED, Gate(name="isolated", passed=False, evidence="train ran at none"))
-    verdict = decide(gates, figure(0.9, 0.8), (), CONTROLS, None)
+    verdict = decide(gates, figure(0.9, 0.8), (), CONTROLS, None, 0.001)
     assert verdict.level == "valid" and verdict.why == ("isolated: train ran at none",)

@@ -92,7 +92,7 @@ def test_few_patients_say_nothing() -> None:
 def test_a_shortcut_caps_the_level_and_is_among_the_reasons() -> None:
     gate = audit(_alternating(40))
     metric = Metric(name="auc_macro", value=0.9, low=0.8, high=0.95, n=40, patients=40)
-    verdict = decide([gate], metric, (), [Control(name="majority", value=0.5)], None)
+    verdict = decide([gate], metric, (), [Control(name="majority", value=0.5)], None, 0.001)
     assert verdict.level == "valid" and "can be told without the image" in verdict.why[0]
 
 

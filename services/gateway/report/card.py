@@ -8,13 +8,11 @@ from services.gateway.report.data import SPLIT, excluded_of, sides
 from services.gateway.report.facts import Facts
 from services.gateway.report.sections import interval
 from services.gateway.summary import duration, patients_from
+from shared.contracts.scoring import CHANCE
 
 _MARKUP = re.compile(r"[\\`*{}\[\]<>#|&~!]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.")
 _FEW_PATIENTS = 50
 """Below which the card says on how few patients the figures rest."""
-
-_CHANCE = 0.05
-"""A p above it is among the limits."""
 
 
 def card(facts: Facts) -> str:
@@ -53,8 +51,8 @@ def limits(facts: Facts) -> Iterable[str]:
         )
     if scored and scored.metric and scored.metric.patients < _FEW_PATIENTS:
         yield f"The figures rest on {counted(scored.metric.patients, 'test patient')}."
-    if scored and scored.permutation_p is not None and scored.permutation_p > _CHANCE:
-        yield f"The permutation test gives p = {scored.permutation_p:.4g}, above {_CHANCE:g}: chance is not ruled out."
+    if scored and scored.permutation_p is not None and scored.permutation_p > CHANCE:
+        yield f"The permutation test gives p = {scored.permutation_p:.4g}, above {CHANCE:g}: chance is not ruled out."
     if excluded := sum(excluded_of(facts).values()):
         yield f"{excluded:,} files, rows or cases were left out; the model has not been tried on their like."
     if facts.unanswered:

@@ -23,7 +23,7 @@ from services.gateway.report.subgroups import subgroups, worst
 from services.gateway.report.verdict import verdict
 from services.gateway.summary import by_reason, duration, money
 from shared.contracts.runs import WorkReturned
-from shared.contracts.scoring import Metric, RunScored
+from shared.contracts.scoring import CHANCE, Metric, RunScored
 from shared.contracts.training import JobFinished, JobStarted
 
 _FOUR = ((True, True), (True, False), (False, True), (False, False))
@@ -107,6 +107,9 @@ def _level(facts: Facts, scored: RunScored) -> Table:
     for one in scored.controls:
         beaten = ("yes" if metric.low > one.value else "NO") if metric else "-"
         rows.append((one.name, number(one.value), beaten, one.detail))
+    if (p := scored.permutation_p) is not None:
+        held = "yes" if p <= CHANCE else "NO"
+        rows.append(("permutation test", f"p {p:.2g}", held, f"at most {CHANCE:g}, or chance is not ruled out"))
     if plan and plan.acceptable and plan.acceptable.floor is not None:
         floor, name = plan.acceptable.floor, plan.acceptable.metric
         reached = next((one.value for one in (metric, *scored.others) if one and one.name == name), None)

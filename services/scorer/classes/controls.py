@@ -8,8 +8,10 @@ import numpy as np
 from services.scorer.classes import labels
 from services.scorer.classes.labels import LabelCases
 from services.scorer.classes.metrics import Cases, permute, value
-from services.scorer.patients import Floats
+from services.scorer.patients import Floats, by_chance
 from shared.contracts.scoring import Control
+
+HOW = "{} random exchanges of the answers between patients"
 
 
 def controls(
@@ -32,8 +34,9 @@ def controls(
         ),
         Control(name="constant", value=best_value, detail=f"always {best}, the best single answer for this test set"),
     )
-    by_chance, p = permutation(observed, permute(cases, metric, draws, seed))
-    return (*found, *by_chance), p
+    dealt = permute(cases, metric, draws, seed)
+    exchanged, p = by_chance(observed, dealt, HOW.format(len(dealt)))
+    return (*found, *exchanged), p
 
 
 def label_controls(
@@ -52,18 +55,9 @@ def label_controls(
         ),
         Control(name="constant", value=best_value, detail=f"{best}, the best single answer for this test set"),
     )
-    by_chance, p = permutation(observed, labels.permute(cases, metric, draws, seed))
-    return (*found, *by_chance), p
-
-
-def permutation(observed: float, dealt: Floats) -> tuple[tuple[Control, ...], float | None]:
-    """From the metric after random exchanges of the answers between patients; nothing where it had no value in any."""
-    if not len(dealt):
-        return (), None
-    # A rounding error in the sum must not make an equal draw look smaller.
-    p = float((1 + np.sum(dealt >= observed - 1e-12)) / (1 + len(dealt)))
-    text = f"95th percentile over {len(dealt)} random exchanges of the answers between patients; p = {p:.4f}"
-    return (Control(name="permutation", value=float(np.percentile(dealt, 95)), detail=text),), p
+    dealt = labels.permute(cases, metric, draws, seed)
+    exchanged, p = by_chance(observed, dealt, HOW.format(len(dealt)))
+    return (*found, *exchanged), p
 
 
 def _constant(cases: Cases, metric: str, number: int) -> float:

@@ -9,7 +9,7 @@ from services.scorer.masks.files import BadMask
 from services.scorer.masks.lattice import resampled, turned
 from services.scorer.masks.overlap import Numbers, Overlaps, dice, mean, tally
 from services.scorer.masks.reader import read_mask
-from services.scorer.patients import Floats, Ints, dealt, orders_of
+from services.scorer.patients import Floats, Ints, by_chance, dealt, orders_of
 from shared.contracts.data import DatasetFacts, StoredCase
 from shared.contracts.scoring import Control
 from shared.store import Store
@@ -111,24 +111,13 @@ def pair_scores(truth: Numbers, answers: Numbers, answered: npt.NDArray[np.bool_
 
 def permutation(
     scores: Floats, patients: Ints, edges: Sequence[int], draws: int, seed: int
-) -> tuple[Control | None, float | None]:
+) -> tuple[tuple[Control, ...], float | None]:
     """Answers dealt to other patients: the control, and the p-value. `scores` as `pair_scores` gives them.
 
     Where there are at most `draws` orders of the patients, all are tried.
     """
     orders, how = orders_of(int(patients.max()) + 1, draws, seed)
     cases = np.arange(len(patients))
-    observed = float(mean(scores[cases, cases]))
     drawn = mean(scores[cases[None, :], dealt(patients, orders)]) if len(orders) else np.zeros(0)
-    drawn = drawn[np.isfinite(drawn)]
-    if not len(drawn) or not np.isfinite(observed):
-        return None, None
-    # A rounding error in the sum must not make an equal draw look smaller.
-    p = float((1 + np.sum(drawn >= observed - 1e-12)) / (1 + len(drawn)))
-    control = Control(
-        name="permutation",
-        value=float(np.percentile(drawn, 95)),
-        detail=f"95th percentile over {how}, the answers resampled to {'x'.join(map(str, edges))} points; "
-        f"p = {p:.4f}, the smallest possible {1 / (1 + len(drawn)):.4f}",
-    )
-    return control, p
+    how += f", the answers resampled to {'x'.join(map(str, edges))} points"
+    return by_chance(float(mean(scores[cases, cases])), drawn[np.isfinite(drawn)], how)

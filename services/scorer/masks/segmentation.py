@@ -78,7 +78,7 @@ class _Comparison:
             found.append(mean_mask(self.prior, _overlaps(self.against, np.ones_like(self.answered))))
         pairs = pair_scores(self.truths, self.answers, self.answered, self.structures)
         dealt, p = permutation(pairs, patients, self.shape, DRAWS, asked.seed)
-        return (*found, *([dealt] if dealt else [])), p
+        return (*found, *dealt), p
 
 
 def measure(asked: Asked) -> Findings:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from services.scorer.patients import Floats, Ints, dealt, orders_of
+from services.scorer.patients import Floats, Ints, by_chance, dealt, orders_of
 from services.scorer.texts.figures import Figure, figures
 from services.scorer.texts.tokens import Words
 from shared.contracts.scoring import Control
@@ -45,7 +45,7 @@ def report_controls(
         ]
         said = {"majority": " ".join(usual), "constant": " ".join(texts[best])}
     dealt_out, p = _permutation(figure, answers, truth, patients, draws, seed)
-    return (*found, dealt_out), p, said
+    return (*found, *dealt_out), p, said
 
 
 def _usual(name: str, times: Counter[Words], texts: Sequence[Words]) -> tuple[Words, str]:
@@ -71,19 +71,13 @@ def _always(figure: Figure, text: Words, truth: Sequence[Words]) -> float:
 
 def _permutation(
     figure: Figure, answers: Sequence[Words], truth: Sequence[Words], patients: Ints, draws: int, seed: int
-) -> tuple[Control, float]:
+) -> tuple[tuple[Control, ...], float | None]:
     """A model that ignores its images writes as well about other patients: its answers may be dealt anew."""
     draws = int(np.clip(_budget(figure) // len(truth), min(FEWEST_DRAWS, draws), draws))
     orders, how = orders_of(int(patients.max()) + 1, draws, seed)
     observed = float(figure.value(figure.of(answers, truth).sum(axis=0)))
     drawn = _dealt_values(figure, answers, truth, dealt(patients, orders)) if len(orders) else np.zeros(0)
-    # A rounding error in the sum must not make an equal draw look smaller.
-    p = float((1 + np.sum(drawn >= observed - 1e-12)) / (1 + len(drawn)))
-    return Control(
-        name="permutation",
-        value=float(np.percentile(drawn, 95)) if len(drawn) else observed,
-        detail=f"95th percentile over {how}; p = {p:.4f}, the smallest possible {1 / (1 + len(drawn)):.4f}",
-    ), p
+    return by_chance(observed, drawn, how)
 
 
 def _dealt_values(figure: Figure, answers: Sequence[Words], truth: Sequence[Words], taken: Ints) -> Floats:
