@@ -70,13 +70,34 @@ def tool_schemas(role: Role) -> list[dict[str, Any]]:
     return json.loads(json.dumps(schemas, sort_keys=True))  # type: ignore[no-any-return]
 
 
+UNSAID: tuple[dict[str, Any], ...] = (
+    {"additionalProperties": {"$ref": "#/$defs/JsonValue"}},
+    {"additionalProperties": False},
+    {"default": {}},
+    {"default": []},
+    {"default": ""},
+    {"default": False},
+    {"minLength": 1},
+    {"minItems": 1},
+    {"minProperties": 1},
+)
+"""Parts of a JSON Schema that a reader of it does not need: they hold unless another one is said."""
+
+
 def terse(schema: Any) -> Any:
-    """A JSON Schema without what a reader of it does not need: titles, and null where a field may be left out."""
+    """A JSON Schema without what a reader of it does not need: titles, too, and null where a field may be left out."""
     if isinstance(schema, list):
         return [terse(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: terse(value) for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
+    kept = {
+        key: terse(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str)) and {key: value} not in UNSAID
+    }
+    if "$defs" in kept:
+        kept["$defs"].pop("JsonValue", None)
+        kept = {key: value for key, value in kept.items() if value != {}}
     match kept:
         case {"anyOf": [dict(kind), {"type": "null"}], "default": None, **rest}:
             return kind | rest

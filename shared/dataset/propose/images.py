@@ -142,6 +142,9 @@ def _by_form(piece: Piece) -> list[Piece]:
 def _by_modality(family: Family) -> list[Piece]:
     """A family; of a BIDS dataset whose names differ between `anat` and `func`, the images of each."""
     whole = piece_of(family)
+    for name in whole.fields if not family.folders else ():
+        if len(values := set(whole.column(name))) > 1 and values <= _BIDS:
+            return [_settled(part) for part in whole.split(name).values()]
     kinds: dict[str, list[Piece]] = defaultdict(list)
     for one in family.variants if not family.folders else ():
         said = _BIDS & set(one.pattern.split("/")[:-1])
@@ -150,6 +153,14 @@ def _by_modality(family: Family) -> list[Piece]:
     if len(kinds) < 2 or "" in kinds or sum(len(one.at) for one in family.variants) < len(family.at):
         return [whole]
     return [piece for some in kinds.values() for piece in some]
+
+
+def _settled(piece: Piece) -> Piece:
+    """With fields of one value as that value, once a part of the files is left."""
+    for name in piece.fields:
+        if len(values := set(piece.column(name))) == 1:
+            piece = piece.fixed(name, values.pop())
+    return piece
 
 
 def _by_channel(piece: Piece) -> list[Piece]:

@@ -11,6 +11,7 @@ from shared.dataset.tables.column_words import label_likeness
 from shared.dataset.tables.words import overlap, says_nothing, wanted
 
 _WORD = re.compile(r"[^\W_]+")
+_WEIGHTED = re.compile(r"\b(T[12]|PD)[- ]?weighted", re.I)
 _WORDS = 200
 """Of names of files that are looked at."""
 _LOOKED_AT = 2000
@@ -28,7 +29,7 @@ def chosen(target: str, values: Sequence[str], most: int = 12) -> tuple[str, ...
     nothing of them, or names all."""
     if not 2 <= len(values) <= most:
         return ()
-    said, refused = wanted(target)
+    said, refused = map(_short, wanted(target))
     named = [value for value in values if _stands(value, said) or any(code in value for code in _codes(said))]
     kept = [value for value in named or values if not _stands(value, refused)]
     return tuple(kept) if 0 < len(kept) < len(values) else ()
@@ -58,6 +59,11 @@ def classes_beside(tables: Sequence[TableLook], target: str) -> bool:
 def _codes(target: str) -> list[str]:
     """Words that are copied from names: `t2_tse_tra`."""
     return [code for code in re.findall(r"\w+", target) if "_" in code.strip("_")]
+
+
+def _short(text: str) -> str:
+    """With sequences as names of files have them, too: `T1w` beside `T1-weighted`."""
+    return text + " " + " ".join(f"{found[1]}w" for found in _WEIGHTED.finditer(text))
 
 
 def _stands(value: str, text: str) -> bool:

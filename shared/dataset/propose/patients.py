@@ -32,6 +32,7 @@ _GROUPS = re.compile(
     r"lesion|study|exam|accession|stay|admission|slide|specimen|family|donor|biopsy|video|sequence (?:id|no|number)",
     re.I,
 )
+_HOW_MANY = re.compile(r"length|duration|days|hours|count|number of", re.I)
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _columns(survey: Survey, look: Look) -> list[Option]:
             words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", column.name)
             people = column.names_people
             numbers = column.kind in ("id", "category", "integer") and not ABOUT.search(words)
-            several = numbers and bool(_GROUPS.search(words))
+            several = numbers and bool(_GROUPS.search(words)) and not _HOW_MANY.search(words)
             unsaid = not (people or several) and numbers and label_likeness(column.name) > 0.1
             unsaid = unsaid and (_numbered_ids(column, table) or _in_blocks(column, table))
             if not (people or several or unsaid) or column.distinct < 2:

@@ -25,7 +25,7 @@ from shared.dataset.propose.splits import with_split
 from shared.dataset.propose.tables import with_rescaling
 from shared.dataset.propose.texts import text_drafts
 from shared.dataset.rules.resolve import RulesError, resolve
-from shared.dataset.survey.mask_looks import all_off_grid
+from shared.dataset.survey.mask_looks import all_off_grid, channel_of_masks
 from shared.dataset.survey.survey import Survey, survey
 
 TRIED = 14
@@ -135,17 +135,22 @@ def _answered(drafts: list[Draft], answers: Mapping[str, str]) -> list[Draft]:
 
 
 def _with_masks(draft: Draft, seen: Survey, listing: Listing) -> Draft:
-    """Without patterns of images that have no mask, where patterns differ in their fields: what tells patients apart in
-    one need not stand in the other."""
+    """Of channels the one first on which the masks lie. Without patterns of images that have no mask, where patterns
+    differ in their fields: what tells patients apart in one need not stand in the other."""
     channel, pieces = draft.channels[0], draft.pieces
-    rules = draft.rules() if len({frozenset(piece.fields) for piece in pieces}) > 1 else None
+    several = len(draft.channels) > 1
+    rules = draft.rules() if several or len({frozenset(piece.fields) for piece in pieces}) > 1 else None
     of_files = bool(draft.masks) and all(mask.kind == "file" for mask in draft.masks)
-    if rules is None or not of_files or draft.case != "file" or len(draft.channels) > 1 or channel.inside:
+    if rules is None or not of_files or channel.inside or not (several or draft.case == "file"):
         return draft
     try:
         cases = resolve(rules, seen.root, listing).cases
     except RulesError:
         return draft
+    if several:
+        place = channel_of_masks(cases, seen.looker)
+        first = draft.channels[place]
+        return draft.change(channels=(first, *(one for one in draft.channels if one is not first)))
     used = {file for case in cases for view in case.images for part in view for file in part.files}
     kept = tuple(piece for piece in pieces if not used.isdisjoint(piece.files))
     if not kept or len(kept) == len(pieces):

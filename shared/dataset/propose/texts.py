@@ -10,12 +10,12 @@ from shared.dataset.files.patterns import compile
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.inner_values import inner_values
 from shared.dataset.propose.tables import with_table
-from shared.dataset.propose.values import groups, look_at, share, table_of
+from shared.dataset.propose.values import cell_of, groups, look_at, share, table_of
 from shared.dataset.survey.evidence import Evidence
 from shared.dataset.survey.joins import TableLook, plain
 from shared.dataset.survey.pieces import Piece
 from shared.dataset.survey.survey import Survey
-from shared.dataset.tables.words import overlap, words
+from shared.dataset.tables.words import overlap, slug, words
 
 _WHOLE = ("report", "text", "caption", "narrative")
 _FINDINGS = ("finding", "befund", "hallazgo", "résultat")
@@ -24,6 +24,8 @@ _PARTS = (*_FINDINGS, *_IMPRESSIONS)
 """In the order in which they stand."""
 _WORDS = 4
 """Of a text beside an image, on average; fewer are a name or a class."""
+_SINGLE = 0.95
+"""Of the rows of a table, those whose keys differ, where each is of an examination."""
 _OWN = 0.1
 """For a table that names each image rather than what several have in common."""
 _BESIDE = ("indication", "history", "comparison", "technique", "examination", "procedure", "clinical", "problem",
@@ -142,7 +144,24 @@ def _examined(draft: Draft, survey: Survey, table: TableLook, name: str) -> Draf
             column = image.column(field)
             if sum(plain(value) in keys for value in column) >= 0.5 * len(column):
                 return _grouped(draft, image, [field])
-    return _by_same_text(draft, survey, table)
+    made = _by_same_text(draft, survey, table)
+    return made if made is not draft else _by_row(draft, survey, table, name)
+
+
+def _by_row(draft: Draft, survey: Survey, table: TableLook, name: str) -> Draft:
+    """Pictures that one row is about are views of one examination, whatever of their names leads to it."""
+    column = table.key
+    if not column or draft.case != "file" or draft.dimensions == 3:
+        return draft
+    rows = [value for value in look_at(draft).of(cell_of(survey, table, column)) if value]
+    if table.column(column).distinct < _SINGLE * len(table.rows) or len(set(rows)) * 1.02 > len(rows):
+        return draft
+    field = slug(column.rpartition("/")[2], "examination")
+    if any(field in piece.fields for piece in draft.pieces) or field in draft.fields:
+        return draft
+    what = f"a case is all pictures of a row of {table.many or table.file} (views of one examination)"
+    fields = {**draft.fields, field: Source(table=name, column=column)}
+    return draft.change(fields=fields, case=(field,), several="views").said("case", what)
 
 
 def _same_header(draft: Draft, survey: Survey, table: TableLook) -> Draft:

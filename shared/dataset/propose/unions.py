@@ -122,8 +122,14 @@ def _literals(pattern: str) -> list[str]:
 
 
 def _channel_names(pieces: Sequence[Piece]) -> list[str]:
-    """What is special about each pattern, as it is written there."""
-    split = [re.findall(r"\{\w+\}|[^\W_]+", piece.pattern[: -len(piece.family.suffix) or None]) for piece in pieces]
+    """What is special about each pattern, as it is written there: in the files' own names, or else in their folders."""
+    paths = [piece.pattern[: -len(piece.family.suffix) or None] for piece in pieces]
+    own = _apart([path.rpartition("/")[2] for path in paths])
+    return own if all(own) and len(set(own)) == len(own) else _apart(paths)
+
+
+def _apart(paths: Sequence[str]) -> list[str]:
+    split = [re.findall(r"\{\w+\}|[^\W_]+", path) for path in paths]
     common = set.intersection(*[{word.lower() for word in one} for one in split])
     found = []
     for one in split:

@@ -14,7 +14,7 @@ from shared.dataset.survey.onehot import FEW, onehot_evidence
 from shared.dataset.survey.overlap import dense
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.table_looks import TableLook
-from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.column_words import label_likeness, verdict
 from shared.dataset.tables.words import ROLE
 
 MOST_CLASSES = 60
@@ -82,9 +82,10 @@ def label_evidence(units: Units, tables: Sequence[TableLook], splits: Sequence[E
         for column in table.columns:
             if column.name in flags or column.name in told or column.names_people or not column.distinct >= 2:
                 continue
-            if all(map(_digits, column.values)) and any(map(_NUMBERS.fullmatch, column.values)):
+            coded = _coded(column, table)
+            if not coded and all(map(_digits, column.values)) and any(map(_NUMBERS.fullmatch, column.values)):
                 continue  # boxes and run-length codes
-            separator = _separator(column, table)
+            separator = " " if coded else _separator(column, table)
             few = column.distinct <= MOST_CLASSES and column.kind in ("category", "integer", "text", "id", "number")
             if not separator and (not few or _splits(column)):
                 continue
@@ -99,6 +100,7 @@ def label_evidence(units: Units, tables: Sequence[TableLook], splits: Sequence[E
                 continue
             wordy = column.kind in ("category", "text", "id") and not sentences
             score = one.share * (0.35 + 0.25 * hinted + 0.1 * clear + 0.2 * wordy - 0.4 * against) * _balance(one)
+            score += 0.25 * verdict(column.name)
             if column.kind != "number" or hinted or column.distinct <= _GRADES:
                 found.append(scored(one, score))
     found = [one for one in found if one.score > 0.05]
@@ -177,6 +179,8 @@ def _repeated(one: Evidence, units: Units) -> bool:
     return sum(len(found) > 1 for found in keys.values()) * 2 > len(keys) and not dense(set(keys))
 
 
+_CODE = 3
+"""Digits that the code of a class has at most."""
 _NUMBERS = re.compile(r"[\[({]*[-\d.]+(?:[\s,;\[\](){}]+[-\d.]+)+[\])}]*")
 _NAME = re.compile(r"\.[a-z0-9.]{2,7}$")
 
@@ -189,6 +193,14 @@ def _balance(one: Evidence) -> float:
 
 def _splits(column: ColumnLook) -> bool:
     return sum(split_of(value, column.name) is not None for value in column.values) * 2 > max(1, len(column.values))
+
+
+def _coded(column: ColumnLook, table: TableLook) -> bool:
+    """Whether cells list codes of classes with blanks between them (`9 21`), now one and now several."""
+    cells = [row[column.name].split() for row in table.rows[:20_000] if row[column.name]]
+    codes = {code for cell in cells for code in cell}
+    short = all(code.isdecimal() and len(code) <= _CODE for code in codes)
+    return column.likeness > 0.5 and short and len(codes) <= MOST_CLASSES and len(set(map(len, cells))) > 1
 
 
 def _separator(column: ColumnLook, table: TableLook) -> str | None:

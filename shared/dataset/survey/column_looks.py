@@ -19,7 +19,7 @@ _PEOPLE = re.compile(
 ABOUT = re.compile(
     r"sex|gender|geschlecht|genre|age(?![a-z])|alter\b|edad|name|birth|geburt|naissance|nacimiento|weight|height|size|race"
     r"|ethnic|position|orientation|comment|history|count"
-    r"|number.of|status|date|time|type|group|class|label",
+    r"|number.of|status|date|time|type|group|class|label|level|grade|grading|severity|outcome|diagnos",
     re.IGNORECASE,
 )
 """Words of columns that say something of people instead of naming them."""

@@ -1,8 +1,10 @@
 """Tables of a dataset, and how their rows are joined to image files: which column names images, and by what."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 
@@ -105,6 +107,7 @@ def _records_by_fields(table: TableLook) -> dict[str, list[int]]:
 
 _HEADERS = ("PatientID", "AccessionNumber", "StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
 _MOST_HEADERS = 1500
+_DECIMAL = re.compile(r"\d+[.,]\d+")
 _KEY_WORDS = 6
 """Of a cell, at the most, that may name an image."""
 _PERSON = "header.PatientID"
@@ -179,8 +182,10 @@ def _join(
             by, share, matched = _best(keys, known, keyed_tails, len(table.rows))
         else:
             by, share, matched = _best(keys, names, keyed, len(table.rows))
-            if matched < 0.9 and share * len(sample) > 2 * matched * len(keys) and _counts(cells, len(table.rows)):
+            if matched < 0.9 and share * len(sample) > 2 * matched * len(keys) and _counts(table, column):
                 continue  # a number of rows, which the numbers of a few folders are among
+            if by.startswith("field") and _measured(cells):
+                continue
         table.column(column).names_files, table.column(column).by = share, by
         # A row number names some images by chance, but not as many rows; then whole names before numbers in them, and
         # what tells rows apart best.
@@ -261,10 +266,18 @@ def _join_leading(table: TableLook, units: Units) -> None:
             table.index = {paths[at][0]: [rows[key]] for key, places in fits.items() for at in places}
 
 
-def _counts(cells: Sequence[str], rows: int) -> bool:
-    """Whether cells are 1, 2, 3 and so on: a number of each row."""
-    whole = {int(cell) for cell in cells if cell.isdecimal() and len(cell) < 9}
-    return len(whole) >= 0.9 * rows and max(whole) - min(whole) < 1.1 * rows
+def _counts(table: TableLook, column: str) -> bool:
+    """Whether cells are 1, 2, 3 and so on from the first row to the last: a number of each row."""
+    cells = [row[column] for row in table.rows]
+    whole = [int(cell) for cell in cells if cell.isdecimal() and len(cell) < 9]
+    apart = len(whole) >= 0.9 * len(cells) and max(whole) - min(whole) < 1.1 * len(cells)
+    return apart and all(one < other for one, other in pairwise(whole))
+
+
+def _measured(cells: Sequence[str]) -> bool:
+    """Whether cells are figures, some of them with decimals: whole ones are among the numbers in names by chance."""
+    decimals = sum(bool(_DECIMAL.fullmatch(cell)) for cell in cells)
+    return decimals * 20 > len(cells) and all(cell.isdecimal() or _DECIMAL.fullmatch(cell) for cell in cells)
 
 
 def _read_on(table: TableLook, units: Units, looker: Looker, skipped: list[str]) -> None:

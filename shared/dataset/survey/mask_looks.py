@@ -1,10 +1,12 @@
 """Where structures are marked: mask families beside image families, arrays, run-length codes, annotation files."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shared.contracts.cases import CaseSpec
 from shared.contracts.rules import MaskKind
 from shared.dataset.files.looking import Looker
 from shared.dataset.files.packed import Picked
@@ -55,6 +57,18 @@ def all_off_grid(pairs: Sequence[tuple[str, str]], looker: Looker) -> bool:
     together."""
     found = [why for pair in evenly(pairs, GRIDS) if (why := off_grid(*pair, looker)) is not None]
     return len(found) >= min(3, len(pairs)) > 0 and all(found)
+
+
+def channel_of_masks(cases: Sequence[CaseSpec], looker: Looker) -> int:
+    """Which of the channels the masks were drawn on, by their grids: the first one if several or none may be."""
+    lie: Counter[int] = Counter()
+    for case in evenly([case for case in cases if case.masks and case.images], GRIDS):
+        mask, parts = case.masks[0].files, case.images[0]
+        if len(mask) == 1:
+            lie.update(
+                at for at, part in enumerate(parts) if part.files and off_grid(part.files[0], mask[0], looker) == ""
+            )
+    return min(lie, key=lambda at: (-lie[at], at), default=0)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.evidence import Evidence, Units
 from shared.dataset.survey.table_looks import TableLook
 from shared.dataset.tables.cells import comparable, mark
+from shared.dataset.tables.column_words import verdict
 
 _FEWEST = 2
 FEW = 4
@@ -19,7 +20,8 @@ def is_flag(column: ColumnLook) -> bool:
 
 def onehot_evidence(units: Units, table: TableLook) -> list[Evidence]:
     """The flag columns of a table, where there are two or more."""
-    flags = [one for one in table.columns if is_flag(one) and one.name != table.key]
+    # What readers agreed upon is a class of its own, beside what each of them found.
+    flags = [one for one in table.columns if is_flag(one) and one.name != table.key and not verdict(one.name)]
     if len(flags) < _FEWEST:
         return []
     names = [one.name for one in flags]

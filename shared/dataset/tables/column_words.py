@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from shared.dataset.tables.cells import mark
 from shared.dataset.tables.words import ACQUISITION, split_words
 
+_VERDICTS = ("consensus", "adjudicated", "adjudication", "konsens", "consenso")
 LABEL = {
     **dict.fromkeys(("diagnosis", "diagnose", "diagnostic", "label", "class", "category", "dx", "finding", "pathology",
                      "target", "disease", "befund", "krankheit", "erkrankung", "diagnostico", "diagnostic", "diagnosi",
                      "abnormal", "abnormality", "abnormalitie", "histology", "subtype", "diag", "diagn", "bef",
                      "dignität", "dignitat", "dignity"), 1.0),
+    **dict.fromkeys(_VERDICTS, 1.0),
     **dict.fromkeys(("outcome", "grade", "grad", "grading", "severity", "stage", "group", "condition", "status",
                      "result", "ground", "gt", "truth", "malignant", "malignancy", "benign", "birad", "rad", "cancer",
                      "tumor", "research", "positive"), 0.9),
@@ -50,6 +52,7 @@ _BESIDE_WORDS = """
     this reason final overall analysis dataset bild aufnahme imagen
 """
 _OUT, _FIT, _QUALITY = (frozenset(one.split()) for one in (_OUT_WORDS, _FIT_WORDS, _QUALITY_WORDS))
+_PICKED = frozenset(("selected", "select", "selection", "chosen", "picked", "auswahl", "ausgewählt", "seleccionado"))
 _ONLY_OF_QUALITY = frozenset(
     ("good", "ok", "pass", "passed", "fail", "failed", "sufficient", "adequate", "satisfactory", "drop", "used")
 )
@@ -101,6 +104,18 @@ def refused(header: str, values: Iterable[str]) -> tuple[str, ...]:
         return tuple(value for value in known if mark(value) == "?" and any(map(str.isalpha, value)))
     said = tuple(value for value in known if _NOT_USED.search(plain[value]))
     return said or (() if kind == "remark" else tuple(value for value in known if _BAD.fullmatch(plain[value])))
+
+
+def verdict(header: str) -> bool:
+    """Whether a column has what several readers agreed upon."""
+    return any(word in _VERDICTS for word in split_words(header))
+
+
+def picked(header: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Values of a column in which what is to be used has a mark (`selected` x), and all else nothing."""
+    known = list(values)
+    said = set(split_words(header)) <= _FIT | _PICKED
+    return tuple(known) if said and known and {mark(value) for value in known} == {"1"} else ()
 
 
 _REDCAP = re.compile(r"^redcap_|_complete$|^complete\?", re.IGNORECASE)

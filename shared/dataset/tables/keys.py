@@ -13,8 +13,8 @@ from shared.dataset.tables.forms import FORMS, bare, base, code, same, stem, tig
 
 _FIELD = re.compile(r"\{([^{}]+)\}")
 _PART_END = re.compile(r"(?<=[^\W_])(?=[\W_]|$)")
-_LEADS = re.compile(r"[^\W\d_].*\d.*\d")
-"""Keys with a letter and two digits behind it: what is shorter begins names by chance."""
+_LEADS = re.compile(r"[^\W\d_].*\d.*\d|[^\W\d_]{2,}\d")
+"""Keys with a letter and two digits behind it, or two letters and a digit: what is shorter begins names by chance."""
 FILE_NAMES = ("path", "name", "stem", "folder")
 """What `Table.names` may say besides a field and `auto`."""
 _SAMPLE = 1000

@@ -28,7 +28,8 @@ _ACQUISITION_WORDS = """
     func anat task brain scan film photo photograph slide picture ultrasound xray dermoscopy
     sag sagittal cor coronal repeat raw original processed scaled corrected native contrast pre post t w flair dwi
     adc swi pd bold rest ct mr mri pet us xr cr dx mg left right frontal lateral l r lt rt od os ou li re links rechts
-    beidseits gauche droite droit izquierda derecha izq der sinistra destra pa ap lat cc mlo
+    beidseits gauche droite droit izquierda derecha izq der sinistra destra pa ap lat cc mlo plain thin thick std mm
+    recon nativ
 """
 ACQUISITION = frozenset(_ACQUISITION_WORDS.split())
 """Words of how an image was taken or treated: no class of a case."""
