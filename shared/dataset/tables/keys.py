@@ -5,7 +5,7 @@ fits one of them. What fits several is ambiguous and never guessed.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,8 +13,11 @@ from shared.dataset.tables.forms import FORMS, bare, base, code, same, stem, tig
 
 _FIELD = re.compile(r"\{([^{}]+)\}")
 _PART_END = re.compile(r"(?<=[^\W_])(?=[\W_]|$)")
-_LEADS = re.compile(r"[^\W\d_].*\d.*\d|[^\W\d_]{2,}\d")
-"""Keys with a letter and two digits behind it, or two letters and a digit: what is shorter begins names by chance."""
+_LEADS = re.compile(r"[^\W\d_].*\d.*\d")
+"""Keys with a letter and two digits behind it: what is shorter begins names by chance, unless it is of their kind."""
+_KIND = re.compile(r"[^\W\d_]{2,}(?=\d)")
+_FEW = 3
+"""Keys with the same letters before a number, from which on one digit is a number of the kind, too: `CXR2`."""
 FILE_NAMES = ("path", "name", "stem", "folder")
 """What `Table.names` may say besides a field and `auto`."""
 _SAMPLE = 1000
@@ -307,8 +310,10 @@ def leading(keys: Iterable[str], paths: Mapping[int, Sequence[str]]) -> dict[str
     `TS-001` of `Trieste/TS001_long.png`. Key -> numbers of the paths; of several keys the longest counts, of
     two as long none."""
     known: dict[str, list[str]] = defaultdict(list)
-    for key in keys:
-        if _LEADS.search(own := tight(key)):
+    written = {key: tight(key) for key in keys}
+    kinds = Counter(kind[0] for own in written.values() if _LEADS.search(own) and (kind := _KIND.match(own)))
+    for key, own in written.items():
+        if _LEADS.search(own) or ((kind := _KIND.match(own)) and kinds[kind[0]] >= _FEW):
             known[own].append(key)
     found: dict[str, set[int]] = {}
     for number, texts in paths.items() if known else ():
