@@ -169,6 +169,6 @@ def test_a_key_never_names_what_looks_different(keys: list[str], names: list[str
 
 def test_twenty_thousand_keys_take_seconds() -> None:
     named = cases(*(f"images/{n % 100}/scan_{n:06d}.png" for n in range(20_000)))
-    start = time.monotonic()
+    start = time.process_time()
     found = match((f"Scan-{n}" for n in range(20_000)), named)
-    assert len(found.cases) == 20_000 and time.monotonic() - start < 20
+    assert len(found.cases) == 20_000 and time.process_time() - start < 20
