@@ -122,7 +122,7 @@ class TaskPlan(Contract):
     max_test: int | None = Field(default=None, ge=1)
     balance_classes: bool = False
     labels: tuple[str, ...] = ()
-    """Only these labels are to be used; empty means all that the files have."""
+    """Only these labels of the files are to be used. Empty: all, or what the Data Engineer finds for the request."""
     instructions: dict[AgentName, str] = {}
 
 

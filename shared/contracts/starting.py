@@ -36,8 +36,8 @@ class Try(Contract):
     """Path in the workspace -> its whole text, where a try needs other code."""
     continues: str | None = None
     """Name or job id of a training of this run (`workspace`: the last one there) that is gone on with, from its
-    workspace and checkpoints, for `seconds` more; its learning rate begins where it would be in a training of the whole
-    time. With `changes` of anything but the time the template begins anew."""
+    workspace and checkpoints (of before its last fit), for `seconds` more; its learning rate begins where it would be
+    in a training of the whole time. With `changes` of anything but the time the template begins anew."""
 
 
 class TryConfigs(ToolArgs):
