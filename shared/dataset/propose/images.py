@@ -32,6 +32,8 @@ _BIDS = frozenset(("anat", "func", "dwi", "fmap", "perf", "pet", "meg", "eeg", "
 """Folders that hold one kind of image each in the brain imaging data structure."""
 
 
+_MIXED = 0.25
+"""What it costs to take several of them for one kind."""
 _FORMS = 6
 """Kinds of names that are taken apart."""
 FINER = 1.5
@@ -77,6 +79,7 @@ def image_drafts(
         derived = [bool(_DERIVED & set(one.pattern.lower().split("/"))) for one in draft.pieces]
         # Beside what they were made of they are the same images again.
         fits -= 0.06 * any(derived) + 0.1 * (any(derived) and not all(derived))
+        fits -= _MIXED * (len(_modalities(draft)) > 1)
         found[at] = draft.change(prior=draft.prior + weight + fits)
     return sorted(found, key=lambda draft: -draft.prior)
 
@@ -153,6 +156,12 @@ def _by_modality(family: Family) -> list[Piece]:
     if len(kinds) < 2 or "" in kinds or sum(len(one.at) for one in family.variants) < len(family.at):
         return [whole]
     return [piece for some in kinds.values() for piece in some]
+
+
+def _modalities(draft: Draft) -> set[str]:
+    """Kinds of images that a draft takes for one, by their folders in a BIDS dataset."""
+    files = (file for piece in draft.channels[0].pieces for file in evenly(piece.files, _NAMES))
+    return {kind for file in files for kind in _BIDS & set(file.split("/")[:-1])}
 
 
 def _settled(piece: Piece) -> Piece:
