@@ -29,22 +29,22 @@ def test_a_laboratory_value_is_no_key_and_a_length_of_stay_no_patient(tmp_path: 
     assert best.coverage.patients == len(held) and best.coverage.counts.keys() == set(held.values())
 
 
-def _sequences(root: Path, number: int, finer: bool) -> None:
+def _sequences(root: Path, number: int) -> None:
+    """Three sequences of a patient, of which FLAIR has a finer grid than the mask."""
     visit = root / f"sub-{number:03}/ses-1"
     name = f"sub-{number:03}_ses-1"
     for kind in ("adc", "dwi"):
         volume(visit / f"dwi/{name}_{kind}.nii.gz")
     flair = visit / f"anat/{name}_FLAIR.nii.gz"
     flair.parent.mkdir(parents=True)
-    shape, spacing = ((16, 14, 12), (0.5, 0.5, 1.0)) if finer else ((8, 7, 6), (1.0, 1.0, 2.0))
-    voxels = RANDOM.integers(-500, 900, shape).astype(np.int16)
-    nibabel.save(nibabel.Nifti1Image(voxels, np.diag([*spacing, 1.0])), flair)
+    voxels = RANDOM.integers(-500, 900, (16, 14, 12)).astype(np.int16)
+    nibabel.save(nibabel.Nifti1Image(voxels, np.diag([0.5, 0.5, 1.0, 1.0])), flair)
     mask_volume(root / f"derivatives/sub-{number:03}/ses-1/{name}_msk.nii.gz", (1,) * (number % 3 > 0))
 
 
 def test_sequences_in_folders_of_their_kind_are_channels_and_the_masks_grid_is_first(tmp_path: Path) -> None:
     for number in range(12):
-        _sequences(tmp_path, number, finer=True)
+        _sequences(tmp_path, number)
     best = propose(tmp_path, "anomaly_detection", target="stroke lesions on DWI, ADC and FLAIR together")[0]
     named = [one["channel"] for one in best.rules["images"]]
     assert sorted(named) == ["FLAIR", "adc", "dwi"] and named[0] != "FLAIR"

@@ -170,7 +170,7 @@ def test_what_does_not_look_is_valid_and_a_control_says_so(outcomes: dict[str, S
     assert all(gate.passed for gate in found.score.gates)
     best = max(found.score.controls, key=lambda control: control.value)
     assert f"is not above the {best.name} control" in " ".join(found.details["why"])
-    assert found.score.permutation_p is not None and found.score.permutation_p > 0.05
+    assert found.score.permutation_p is not None and found.score.permutation_p > 0.01
 
 
 @pytest.mark.parametrize("name", list(BAD))

@@ -33,7 +33,7 @@ _BIDS = frozenset(("anat", "func", "dwi", "fmap", "perf", "pet", "meg", "eeg", "
 
 
 _MIXED = 0.25
-"""What it costs to take several of them for one kind."""
+"""What it costs to take images of several such folders for one kind."""
 _FORMS = 6
 """Kinds of names that are taken apart."""
 FINER = 1.5
