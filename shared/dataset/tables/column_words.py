@@ -115,7 +115,9 @@ def picked(header: str, values: Iterable[str]) -> tuple[str, ...]:
     """Values of a column in which what is to be used has a mark (`selected` x), and all else nothing."""
     known = list(values)
     said = set(split_words(header))
-    return tuple(known) if said and said <= _FIT | _PICKED and known and {mark(value) for value in known} == {"1"} else ()
+    return (
+        tuple(known) if said and said <= _FIT | _PICKED and known and {mark(value) for value in known} == {"1"} else ()
+    )
 
 
 _REDCAP = re.compile(r"^redcap_|_complete$|^complete\?", re.IGNORECASE)
