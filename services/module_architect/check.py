@@ -3,6 +3,7 @@
 from shared.agent.brief import Brief
 from shared.agent.role import Facts
 from shared.agent.showing import as_text
+from shared.contracts.base import SEGMENTATIONS
 from shared.contracts.modules import AssembledModule
 from shared.training.checks import DataProblems, Problem
 
@@ -25,9 +26,6 @@ def check_module(answer: AssembledModule, facts: Facts, brief: Brief) -> list[st
             problems.append(f"batches of {split} hold NaN or infinity")
         if not batch.get("std"):
             problems.append(f"batches of {split} are constant: the images are lost on the way")
-        shape = batch.get("shape")
-        if not isinstance(shape, list) or len(shape) != len(answer.input_shape) + 1:
-            problems.append(f"batches of {split} have shape {shape}, the summary says {list(answer.input_shape)}")
     if crossing := facts.get("patients_on_both_sides"):
         problems.append(f"patients stand in train and val: {crossing}")
     forward = facts.get("forward")
@@ -60,6 +58,8 @@ def warnings(facts: Facts, brief: Brief) -> list[str]:
         found.append("the plan wants balanced classes, and neither `class_weights` nor `sampling` balances them")
     train = batches.get("train")
     shape = train.get("shape") if isinstance(train, dict) else None
-    if isinstance(shape, list) and len(shape) - 2 != cases.dimensions:
+    # Of volumes masks may be drawn slice by slice.
+    fits = {cases.dimensions, 2} if plan.task in SEGMENTATIONS else {cases.dimensions}
+    if isinstance(shape, list) and len(shape) - 2 not in fits:
         found.append(f"the cases have {cases.dimensions} dimensions, and batches have the shape {shape}")
     return found

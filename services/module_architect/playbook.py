@@ -67,26 +67,20 @@ def playbook(brief: Brief) -> Generator[tuple[Call, ...], Observation, None]:
 def diagnosis(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]) -> Fit:
     assert brief.planned is not None
     plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
-    shape = input_shape(measured, dimensions_of(brief))
-    module = AssembledModule(
-        template=plan.task,
-        input_shape=(channels_of(measured), *shape),
-    )
     keys: dict[str, JsonValue] = {
         "training.metric": plan.metric,
         "model.width": 64 if gpu else 16,
         "augmentation.modality": augmented_as(measured, plan.modality),
     }
-    return Fit(keys | larger(shape, gpu), BACK, module)
+    return Fit(keys | larger(brief, measured, gpu), BACK, AssembledModule(template=plan.task))
 
 
 BACK: dict[str, JsonValue] = {"preprocess.input_shape": "auto", "augmentation.modality": "auto"}
 
 
-def larger(shape: tuple[int, ...], gpu: bool) -> dict[str, JsonValue]:
-    """A GPU sees larger images than the template would take. On a CPU the template settles their size, by the time, and
-    the module's `input_shape` is an estimate until the probe has seen a batch."""
-    return {"preprocess.input_shape": list(shape)} if gpu else {}
+def larger(brief: Brief, measured: Mapping[str, Any], gpu: bool) -> dict[str, JsonValue]:
+    """A GPU sees larger images than the template would take. On a CPU the template settles their size, by the time."""
+    return {"preprocess.input_shape": list(input_shape(measured, dimensions_of(brief)))} if gpu else {}
 
 
 NNUNET_SECONDS = 7200
@@ -109,11 +103,9 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     patch = min(most, 2**21 if gpu else 2**18 if int(machine.get("memory_mb", 8192)) >= 4096 else 2**17)
     size = common_size(measured)
     image = min(most, math.prod(size)) if gpu and size else most
-    shape = patch_shape(measured, dimensions_of(brief), patch)
-    width, batch = (32, max(2, min(16, GPU_STEP // math.prod(shape)))) if gpu else (16, 1)
+    width, batch = (32, max(2, min(16, GPU_STEP // min(image, patch)))) if gpu else (16, 1)
     intensity = intensity_of(measured, plan.modality)
     keys: dict[str, JsonValue] = {
-        "preprocess.dimensions": dimensions_of(brief),
         "preprocess.max_voxels": image,
         "preprocess.patch_voxels": patch,
         "preprocess.intensity": intensity,
@@ -123,13 +115,12 @@ def segmentation(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str
     }
     module = AssembledModule(
         template="segmentation",
-        input_shape=(channels_of(measured), *shape),
         notes=(
-            f"intensity {intensity}; images of up to {image} voxels, patches of up to {patch}; the "
-            "template settles spacing and patch from the training images, the input shape here is an estimate"
+            f"intensity {intensity}; images of up to {image} voxels, patches of up to {patch}; the template settles "
+            "spacing and patch from the training images"
         ),
     )
-    return Fit(keys, {"preprocess.intensity": "auto", "preprocess.dimensions": "auto"}, module)
+    return Fit(keys, {"preprocess.intensity": "auto"}, module)
 
 
 def nnunet(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]) -> Fit:
@@ -145,8 +136,7 @@ def nnunet(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any]
     }
     module = AssembledModule(
         template="nnunet",
-        input_shape=(channels_of(measured), *patch_shape(measured, dimensions_of(brief), 2**21)),
-        notes="the plan is made from the training images and stands in plans.json; the input shape is an estimate",
+        notes="the plan is made from the training images and stands in plans.json",
     )
     return Fit(keys, {"nnunet.modality": "auto", "nnunet.configuration": "auto"}, module)
 
@@ -161,7 +151,6 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
     assert brief.planned is not None
     plan, gpu = brief.planned.plan, bool(machine.get("gpus"))
     views = views_of(measured)
-    shape = input_shape(measured, dimensions_of(brief))
     metric = plan.metric if plan.metric in LEARNED_BY else LEARNED_BY[0]
     width, hidden, layers, heads, batch = (32, 512, 4, 8, 16) if gpu else (16, 128, 2, 4, 8)
     if gpu and dimensions_of(brief) == 3:
@@ -177,11 +166,10 @@ def reports(brief: Brief, measured: Mapping[str, Any], machine: Mapping[str, Any
     }
     module = AssembledModule(
         template=plan.task,
-        input_shape=(views * channels_of(measured), *shape),
         notes=f"weights are chosen by {metric}"
         + ("" if metric == plan.metric else f", which stands in for {plan.metric}"),
     )
-    return Fit(keys | larger(shape, gpu), BACK, module)
+    return Fit(keys | larger(brief, measured, gpu), BACK, module)
 
 
 TEMPLATES: dict[TaskKind, tuple[str, str, Callable[[Brief, Mapping[str, Any], Mapping[str, Any]], Fit]]] = {
@@ -244,31 +232,11 @@ def views_of(measured: Mapping[str, Any]) -> int:
     return min(MOST_VIEWS, most_common(measured.get("views")))
 
 
-def channels_of(measured: Mapping[str, Any]) -> int:
-    """How many channels most images have."""
-    return most_common(measured.get("channels"))
-
-
 def most_common(counts: Any) -> int:
     """The number (as text) that most cases have, of equals the larger; 1 where nothing was measured."""
     if not isinstance(counts, Mapping) or not counts:
         return 1
     return max(1, *(int(number) for number, cases in counts.items() if cases == max(counts.values())))
-
-
-def patch_shape(measured: Mapping[str, Any], dimensions: int, voxels: int) -> tuple[int, ...]:
-    """(D, H, W) or (H, W) of an image's size, its longest edges cut until no more than `voxels` are left; the shortest
-    edge of a volume is taken for D."""
-    edges = sorted(common_size(measured) or [64] * dimensions)[-dimensions:]
-    edges = [*[1] * (dimensions - len(edges)), *edges]
-    total = 1
-    for edge in edges:
-        total *= edge
-    while total > voxels:
-        longest = edges.index(max(edges))
-        total = total // edges[longest] * (edges[longest] * 7 // 8)
-        edges[longest] = edges[longest] * 7 // 8
-    return tuple(max(8, edge // 8 * 8) if edge > 1 else 1 for edge in edges)
 
 
 def input_shape(measured: Mapping[str, Any], dimensions: int) -> tuple[int, ...]:

@@ -2,13 +2,13 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import JsonValue
 
 from shared.agent.showing import as_text, fenced
-from shared.contracts.base import Event
 from shared.contracts.tools import TOOLS, Picture, ToolResult
 from shared.contracts.transcript import OPENING, Call, Observation, Turn
 
@@ -264,16 +264,10 @@ def _remarks(observation: Observation) -> str:
     return "\n\n".join(part for part in parts if part.strip())
 
 
-def _event(event: dict[str, JsonValue]) -> str:
-    """An event without its bookkeeping. References to the store are nothing that a model could follow."""
-    facts: dict[str, Any] = {
-        name: value for name, value in event.items() if name not in Event.model_fields and name != "log"
-    }
-    if isinstance(metrics := facts.get("metrics"), dict):  # the summary says the rest in words
-        facts["metrics"] = {name: value for name, value in metrics.items() if not isinstance(value, list | dict)}
-    if isinstance(facts.get("outputs"), dict):
-        facts["outputs"] = sorted(facts["outputs"])
-    return f"{event.get('kind', 'event')}:\n{fenced(as_text(facts))}"
+def _event(event: Mapping[str, JsonValue]) -> str:
+    """Of the end of a job what no other line says: the summary has its figures in words."""
+    told = {name: event[name] for name in ("job_id", "outcome", "summary", "bad_samples") if event.get(name)}
+    return f"{event.get('kind', 'event')}:\n{fenced(as_text(told))}"
 
 
 def _no_number(name: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
 from shared.contracts.base import Contract, Event, Spent
 
@@ -11,7 +11,7 @@ class AssembledModule(Contract):
     """Deliver the training module; paths are relative to the build workspace.
 
     A probe builds the datasets, draws batches of train and val and runs the model on them before it is accepted. It
-    also says what model, loss and augmentation are, in the words of what it built: leave these empty.
+    also says what model, loss, augmentation and `input_shape` are, as what it built says: leave these empty.
     """
 
     template: str
@@ -22,7 +22,7 @@ class AssembledModule(Contract):
     model: str = ""
     loss: str = ""
     augmentation: str = ""
-    input_shape: tuple[int, ...] = Field(min_length=1)
+    input_shape: tuple[int, ...] = ()
     """Channel first, without the batch axis: (C, H, W) or (C, D, H, W)."""
     notes: str = ""
     confirmed: bool = False

@@ -17,8 +17,11 @@ class Preprocess(Section):
     """What is done to every image, in training and in use (data.py)."""
 
     dimensions: Literal[2, 3, "auto"] = "auto"
+    """2: a picture, or a volume slice by slice. auto: 2 for pictures, and for volumes where a CPU has little time."""
+    slices: Axis | Literal["auto"] = "auto"
+    """In 2D, the axis across which volumes are cut, as far apart as in the file; auto: that of thick slices, else D."""
     spacing: tuple[float, float, float] | Literal["auto"] = "auto"
-    """[D, H, W] in mm that images are resampled to; in 2D, D is as in the file: slices are seen one by one."""
+    """[D, H, W] in mm that images are resampled to."""
     nominal_spacing: tuple[float, float, float] | None = None
     """[D, H, W] in mm that every image is taken to have, whatever its header says; null: what that says. Set where
     spacing is auto and structures are more alike in voxels than in mm (images that were resized and kept headers)."""
@@ -28,7 +31,7 @@ class Preprocess(Section):
     """Times that the training should see each structure in each image: without a GPU auto makes images coarser for it,
     within reason (survey.py); 0: it does not."""
     patch_size: tuple[int, int] | tuple[int, int, int] | Literal["auto"] = "auto"
-    """[D, H, W] or [H, W] voxels of that spacing that the network sees at once."""
+    """[D, H, W] voxels of that spacing that the network sees at once; in 2D without the axis of `slices`."""
     patch_voxels: int = 2**18
     """At most, where patch_size is auto; in volumes fewer where a CPU would train on too few patches (survey.py)."""
     intensity: Literal["auto", "ct", "zscore"] = "auto"

@@ -14,6 +14,7 @@ import numpy as np
 from shared.imaging.resample import resized
 from shared.imaging.volume import Image, fitted, size_dhw, spacing_dhw, to_dhw
 
+AXES = "DHW"
 ABOUT_ZERO = 0.02
 """Values up to this share of an image's 99.5th percentile are taken for background when it is normalised."""
 
@@ -34,7 +35,19 @@ def spacing_of(image: Image, how: Any) -> tuple[float, float, float]:
 def working_size(size: Sequence[int], spacing: Sequence[float], how: Any) -> tuple[int, int, int]:
     """Voxels (D, H, W) that an image has for the network."""
     wanted = [max(1, round(n * mm / to)) for n, mm, to in zip(size, spacing, how.spacing, strict=True)]
-    return (size[0] if how.dimensions == 2 else wanted[0], wanted[1], wanted[2])
+    if how.dimensions == 2:
+        wanted[AXES.index(how.slices)] = size[AXES.index(how.slices)]
+    return wanted[0], wanted[1], wanted[2]
+
+
+def seen_axes(how: Any) -> str:
+    """DHW, or in 2D what a slice has of it."""
+    return AXES if how.dimensions == 3 else AXES.replace(how.slices, "")
+
+
+def seen(values: Sequence[Any], how: Any) -> list[Any]:
+    """Of three values [D, H, W] those of the axes that the network sees."""
+    return [value for axis, value in zip(AXES, values, strict=True) if axis in seen_axes(how)]
 
 
 def normalise(volume: np.ndarray, how: Any) -> np.ndarray:
@@ -53,8 +66,9 @@ def normalise(volume: np.ndarray, how: Any) -> np.ndarray:
 
 
 def patch_edges(how: Any) -> tuple[int, int, int]:
-    """[D, H, W] of a patch also in 2D, where D is 1."""
-    return (1, *how.patch_size) if len(how.patch_size) == 2 else tuple(how.patch_size)
+    """[D, H, W] of a patch also in 2D, where the axis of `slices` has 1."""
+    edges = dict(zip(seen_axes(how), how.patch_size, strict=True))
+    return edges.get("D", 1), edges.get("H", 1), edges.get("W", 1)
 
 
 def margins(shape: Sequence[int], edges: Sequence[int]) -> list[tuple[int, int]]:
@@ -74,5 +88,5 @@ def pad(image: np.ndarray, widths: Sequence[tuple[int, int]]) -> np.ndarray:
 
 
 def without_depth(image: np.ndarray, how: Any) -> np.ndarray:
-    """In 2D (..., 1, H, W) -> (..., H, W)."""
-    return image[..., 0, :, :] if how.dimensions == 2 else image
+    """In 2D without the axis of `slices`: (..., 1, H, W) -> (..., H, W)."""
+    return image if how.dimensions == 3 else image.squeeze(AXES.index(how.slices) - 3)

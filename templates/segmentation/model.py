@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from data import seen
 from torch import nn
 
 
@@ -77,12 +78,12 @@ def build(config: Any, num_classes: int) -> Segmenter:
     counts structures, without background. Raises ValueError for a patch that does not fit."""
     how, loss = config.preprocess, config.loss
     weights = loss.overlap_weight, loss.cross_entropy_weight, loss.missed, loss.present_only, loss.rare
-    network = make_network(config.model, how.patch_size, how.spacing, how.channels, num_classes + 1)
+    network = make_network(config.model, how.patch_size, seen(how.spacing, how), how.channels, num_classes + 1)
     return Segmenter(network, OverlapAndEntropy(*weights))
 
 
 def make_network(wanted: Any, patch: Any, spacing: Any, channels: int, classes: int) -> nn.Module:
-    """MONAI's UNet or SegResNet; `patch` is (D, H, W) or (H, W), `spacing` in mm, `classes` counts background."""
+    """MONAI's UNet or SegResNet; `patch` is (D, H, W) or (H, W), `spacing` its axes' mm, `classes` has background."""
     steps = strides(wanted, patch, spacing)
     needed = multiples(steps, len(patch))
     if any(size % multiple for size, multiple in zip(patch, needed, strict=True)):
@@ -122,7 +123,7 @@ def strides(wanted: Any, patch: Any, spacing: Any) -> list[tuple[int, ...]]:
     twice the spacing of another waits for it, as in nnU-Net (Isensee and others, 2021): slices that lie 5 mm apart are
     not merged before their pixels are as coarse."""
     sizes, found = [float(size) for size in patch], []
-    mm = [float(each) for each in spacing][-len(sizes) :]
+    mm = [float(each) for each in spacing]
     for _ in range(wanted.levels - 1):
         finest = min((each for each, size in zip(mm, sizes, strict=True) if size >= 8), default=0.0)
         waits = [size < 8 or each >= 2 * finest for each, size in zip(mm, sizes, strict=True)]

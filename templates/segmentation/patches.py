@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from data import margins, pad, patch_edges, without_depth
+from data import margins, pad, patch_edges, seen_axes, without_depth
 
 from shared.training.sides import sided
 
@@ -138,9 +138,10 @@ def augmentation(config: Any, names: Sequence[str]) -> Any:
 
     set_track_meta(False)
     wanted, flat = config.augmentation, config.preprocess.dimensions == 2
+    seen = seen_axes(config.preprocess)
     both, chance = ("image", "labels"), wanted.probability
     steps: list[Any] = [
-        transforms.RandFlipd(both, prob=0.5, spatial_axis=axis) for axis in flip_axes(wanted, names, flat)
+        transforms.RandFlipd(both, prob=0.5, spatial_axis=axis) for axis in flip_axes(wanted, names, seen)
     ]
     if wanted.rotate_degrees or wanted.scale:
         angle, scale = np.deg2rad(wanted.rotate_degrees), wanted.scale
@@ -158,9 +159,9 @@ def augmentation(config: Any, names: Sequence[str]) -> Any:
     return transforms.Compose(steps)
 
 
-def flip_axes(wanted: Any, names: Sequence[str], flat: bool) -> tuple[int, ...]:
-    """Spatial axes that may be mirrored: of (D, H, W), or of (H, W) where `flat`."""
+def flip_axes(wanted: Any, names: Sequence[str], seen: str) -> tuple[int, ...]:
+    """Numbers of the axes that may be mirrored, of those that are seen (DHW, or in 2D two of them)."""
     axes = wanted.flip_axes
     if axes in ("auto", "unsided"):
         axes = () if sided(names) or (axes == "auto" and len(names) > 2) else ("W",)
-    return tuple("HW".index(axis) if flat else "DHW".index(axis) for axis in axes if axis != "D" or not flat)
+    return tuple(seen.index(axis) for axis in axes if axis in seen)

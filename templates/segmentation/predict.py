@@ -63,12 +63,13 @@ def probabilities(network: Any, image: Any, config: Any, device: str) -> Any:
     """Image (C, D, H, W) as `data.prepare` has it -> probability of each class (1 + N, D, H, W), background first, by
     overlapping windows with Gaussian weights, averaged over mirrored ones where `prediction.flips` names axes."""
     import torch
-    from data import margins, pad, patch_edges
+    from data import AXES, margins, pad, patch_edges, seen_axes
     from monai_parts import sliding_window_inference
 
     how, wanted = config.preprocess, config.prediction
-    flat = how.dimensions == 2
-    axes = ["DHW".index(axis) - 3 for axis in wanted.flips if axis != "D" or not flat]
+    flat, seen = how.dimensions == 2, seen_axes(how)
+    across = 1 + AXES.index(how.slices) if flat else 0
+    axes = [seen.index(axis) - len(seen) for axis in wanted.flips if axis in seen]
     mirrored = [some for many in range(len(axes) + 1) for some in itertools.combinations(axes, many)]
     # As in training, never float16, whose largest number is small.
     mixed = device == "cuda" and config.training.precision != "fp32" and torch.cuda.is_bf16_supported(False)
@@ -81,19 +82,19 @@ def probabilities(network: Any, image: Any, config: Any, device: str) -> Any:
     edges, shape = patch_edges(how), image.shape[1:]
     widths = margins(shape, edges)
     full = torch.from_numpy(pad(image, widths))
-    # In 2D slices are a batch: (D, C, H, W).
-    batches = full.transpose(0, 1).split(SLICES) if flat else [full[None]]
+    # In 2D slices are a batch: (slices, C, H, W).
+    batches = full.movedim(across, 0).split(SLICES) if flat else [full[None]]
     parts = []
     with torch.inference_mode():
         for batch in batches:
             roomy = 4 * 32 * batch[:, :1].numel() < STITCHED
             found = sliding_window_inference(
-                batch.float(), edges[1:] if flat else edges, 1, chances, wanted.overlap, "gaussian",
+                batch.float(), tuple(how.patch_size), 1, chances, wanted.overlap, "gaussian",
                 sw_device=device, device=device if roomy else "cpu",
             )  # fmt: skip
-            parts.append(found.transpose(0, 1) if flat else found[0])
+            parts.append(found.movedim(0, across) if flat else found[0])
     window = tuple(slice(before, before + size) for (before, _), size in zip(widths, shape, strict=True))
-    return torch.cat(parts, 1)[(slice(None), *window)]
+    return torch.cat(parts, max(across, 1))[(slice(None), *window)]
 
 
 def on_grid(chances: Any, size: Sequence[int]) -> tuple[Any, Any]:

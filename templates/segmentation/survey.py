@@ -1,7 +1,7 @@
 """What the training images are like, and the preprocessing that follows from it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from config import Config, Model, Preprocess
-from data import working_size
+from data import AXES, seen, seen_axes, working_size
 from model import multiples, strides
 
 from shared.imaging.case import load_image
@@ -18,15 +18,16 @@ from shared.imaging.units import looks_like_hu
 from shared.imaging.volume import BadImage, size_dhw, spacing_dhw, to_dhw
 from shared.training import checks, masks
 from shared.training.checks import DataProblems, Problem, read_all
+from shared.training.sides import sided
 
 LOOKED_AT = 16
 """Training samples from which `auto` is settled; up to three times as many, until four hold a structure."""
 VOXELS_A_SECOND, LEAST_VOXELS = 500_000, 2**14
 """What a core trains on, evaluations included (two cores do 1.4 times as much), and what an image keeps, however short
 the time."""
-LEAST_PATCH, PATCHES = 90_000, 1_200
-"""Voxels that a patch keeps, however short the time, and how many patches a CPU should train on: smaller ones are more
-steps (`bench/README.md`)."""
+LEAST_PATCH, PATCHES, VOLUMES = 90_000, 1_200, 5_000
+"""Voxels that a patch keeps, however short the time; how many patches a CPU should train on: smaller ones are more
+steps; and how many of the least there have to be for volumes: in fewer, slices teach more (`bench/README.md`)."""
 WORTH = 1.5
 """How many times coarser voxels have to be: a grid that is a little coarser blurs thin structures and saves nothing."""
 THICK, MIXED = 1.5, 0.15
@@ -57,7 +58,8 @@ def resolve(config: Config) -> Config:
     """Replace every `auto` of `preprocess` by what time, machine and evenly drawn training samples say. A
     second call changes nothing. Raises DataProblems when none of the samples looked at can be read."""
     how = config.preprocess
-    settled = "auto" not in (how.dimensions, how.spacing, how.patch_size, how.intensity) and how.channels
+    asked = (how.dimensions, how.spacing, how.patch_size, how.intensity, *([how.slices] if how.dimensions == 2 else []))
+    settled = "auto" not in asked and how.channels
     if settled and (how.intensity != "ct" or how.window):
         return rounded(config)
     rows = [row for row in checks.read_index(config.index) if row["split"] == "train"]
@@ -79,20 +81,24 @@ def rounded(config: Config) -> Config:
 def affordable(how: Preprocess, seconds: float | None, images: int, looks: Sequence[Look]) -> int:
     """Voxels of an image with which a structure is seen `passes` times in each of so many images in that time: where an
     image shows a few of the structures, that takes more passes."""
-    if seconds is None or not how.passes or torch.cuda.is_available():
-        return how.max_voxels
     there = {number for look in looks for number in look.structures}
     shown = sum(len(look.structures) for look in looks) / (len(looks) * len(there)) if there else 1
-    voxels = shown * seconds * math.sqrt(torch.get_num_threads()) * VOXELS_A_SECOND / (how.passes * images)
-    return min(how.max_voxels, max(LEAST_VOXELS, int(voxels)))
+    return int(min(how.max_voxels, max(LEAST_VOXELS, shown * affords(seconds, how.passes * images, how))))
+
+
+def affords(seconds: float | None, many: int, how: Preprocess) -> float:
+    """Voxels that each of so many images, or how many patches of so many voxels, can have in a training of that time;
+    no bound with a GPU."""
+    if seconds is None or not how.passes or torch.cuda.is_available():
+        return math.inf
+    return seconds * math.sqrt(torch.get_num_threads()) * VOXELS_A_SECOND / many
 
 
 def patch_voxels(how: Preprocess, seconds: float | None) -> int:
     """At most, of a patch: fewer in volumes where the time is short."""
-    if seconds is None or not how.passes or how.dimensions != 3 or torch.cuda.is_available():
+    if how.dimensions != 3:
         return how.patch_voxels
-    voxels = int(seconds * math.sqrt(torch.get_num_threads()) * VOXELS_A_SECOND / PATCHES)
-    return min(how.patch_voxels, max(LEAST_PATCH, voxels))
+    return int(min(how.patch_voxels, max(LEAST_PATCH, affords(seconds, PATCHES, how))))
 
 
 def settle(
@@ -110,7 +116,9 @@ def settle(
     if not how.channels:
         how = how.model_copy(update={"channels": int(np.median([look.channels for look in looks]))})
     if how.dimensions == "auto":
-        how = how.model_copy(update={"dimensions": 2 if all(look.size[0] == 1 for look in looks) else 3})
+        how = how.model_copy(update={"dimensions": dimensions(how, looks, values, seconds)})
+    if how.dimensions == 2 and how.slices == "auto":
+        how = how.model_copy(update={"slices": across(looks)})
     if how.spacing == "auto" and not how.nominal_spacing:
         how = how.model_copy(update={"nominal_spacing": nominal(looks)})
     if how.nominal_spacing:
@@ -123,6 +131,22 @@ def settle(
     if how.patch_size == "auto":
         how = how.model_copy(update={"patch_size": patch_size(looks, how, patch_voxels(how, seconds), model)})
     return intensity(looks, how)
+
+
+def dimensions(how: Preprocess, looks: Sequence[Look], names: Iterable[str], seconds: float | None) -> int:
+    """2 for pictures, and for volumes where a CPU has too little time for them and slices can tell the structures: cut
+    across left and right they look alike on both sides."""
+    if all(look.size[0] == 1 for look in looks):
+        return 2
+    mirrored = how.slices in ("W", "auto") and across(looks) == "W" and sided(list(names))
+    return 2 if affords(seconds, LEAST_PATCH, how) < VOLUMES and not mirrored else 3
+
+
+def across(looks: Sequence[Look]) -> str:
+    """The axis along which the median image has thick slices; D where it has none."""
+    median = np.median([look.spacing for look in looks], axis=0)
+    thick = median.max() > THICK * median.min() and any(look.size[0] > 1 for look in looks)
+    return AXES[int(median.argmax())] if thick else "D"
 
 
 def look_around(rows: Sequence[masks.Row], root: Path) -> list[Look]:
@@ -209,7 +233,7 @@ def spacing(looks: Sequence[Look], how: Preprocess, most: int) -> tuple[float, f
     if how.dimensions != 2 and (np.bincount(thick, minlength=3) >= MIXED * len(looks)).sum() > 1:
         median = np.full(3, np.exp(np.log(every).mean()))
     extent = np.median([np.multiply(look.size, look.spacing) for look in looks], axis=0)
-    free = slice(1 if how.dimensions == 2 else 0, None)
+    free = [AXES.index(axis) for axis in seen_axes(how)]
     floor = median[free].min()
     while np.prod(np.maximum(1, extent[free] / np.maximum(median[free], floor))) > most:
         floor *= 1.02
@@ -221,7 +245,7 @@ def spacing(looks: Sequence[Look], how: Preprocess, most: int) -> tuple[float, f
 def patch_size(looks: Sequence[Look], how: Preprocess, most: int, model: Model) -> tuple[int, ...]:
     """The median image at the working spacing, its longest axes cut until no more than `most` voxels are left."""
     sizes = [working_size(look.size, look.spacing, how) for look in looks]
-    edges = np.median(sizes, axis=0)[-int(how.dimensions) :]
+    edges = np.array(seen(np.median(sizes, axis=0), how))
     while np.prod(edges) > most:
         edges[int(edges.argmax())] *= 0.98
     return halved(edges, how, model)
@@ -229,7 +253,7 @@ def patch_size(looks: Sequence[Look], how: Preprocess, most: int, model: Model) 
 
 def halved(edges: Sequence[float], how: Preprocess, model: Model) -> tuple[int, ...]:
     """The nearest edges that the levels of the network divide."""
-    needed = multiples(strides(model, edges, how.spacing), len(edges))
+    needed = multiples(strides(model, edges, seen(how.spacing, how)), len(edges))
     return tuple(max(1, round(float(edge) / least + 0.25)) * least for edge, least in zip(edges, needed, strict=True))
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from services.model_trainer.playbook import playbook as train
 from services.model_trainer.remedies import Changes, changed
-from services.module_architect.playbook import input_shape, patch_shape
+from services.module_architect.playbook import input_shape
 from services.module_architect.playbook import playbook as assemble
 from services.module_architect.role import assembled
 from services.tool_runner.mounts import TEMPLATES
@@ -178,7 +178,6 @@ def test_the_module_fits_data_and_machine_and_falls_back_to_the_template() -> No
     calls = script.send(seen(copied, read(**texts)))
     config = settings(CONFIG, calls)
     assert config["preprocess"]["input_shape"] == config["preprocess"]["channels"] == "auto", "settled by the time"
-    assert calls[-1].arguments["input_shape"] == [3, 24, 96, 96]
     assert config["training"]["metric"] == "balanced_accuracy"
     assert calls[-1].name == "submit_module"
     again = script.send(seen(notes=("batches of train have shape ...",)))
@@ -241,11 +240,11 @@ def test_a_segmentation_fits_machine_and_modality(
     calls = script.send(seen(copied, read(**texts)))
     config = settings(SEGMENTATION, calls)
     found = {key: value for part in config.values() if isinstance(part, dict) for key, value in part.items()}
-    assert found | keys == found and found["metric"] == "dice" and found["dimensions"] == 3
+    assert found | keys == found and found["metric"] == "dice" and found["dimensions"] == "auto"
     module = calls[-1].arguments
-    assert len(module["input_shape"]) == 4 and module["template"] == "segmentation"
+    assert module["template"] == "segmentation"
     back = script.send(seen(notes=("train: images hold NaN",)))
-    assert back[0].arguments["set"] == {"preprocess.intensity": "auto", "preprocess.dimensions": "auto"}
+    assert back[0].arguments["set"] == {"preprocess.intensity": "auto"}
     with pytest.raises(UserError, match="still wrong"):
         script.send(seen(notes=("still wrong",)))
 
@@ -278,7 +277,7 @@ def test_hours_on_a_gpu_are_nnunets(task: str, lesions: bool) -> None:
     config = settings(NNUNET, tuple(changes))
     assert config["task"] == task and config["score_map"] is lesions and config["every_structure"] is not lesions
     assert config["nnunet"]["modality"] == "ct" and config["nnunet"]["configuration"] == "3d_fullres"
-    assert submission.arguments["template"] == "nnunet" and len(submission.arguments["input_shape"]) == 4
+    assert submission.arguments["template"] == "nnunet"
 
 
 def test_the_keys_of_a_segmentation_training_are_the_trainers() -> None:
@@ -290,15 +289,6 @@ def test_the_keys_of_a_segmentation_training_are_the_trainers() -> None:
     again = script.send(ended("failed", "the loss became nan at step 3"))
     assert again[-1].name == "start_training"
     assert again[0].arguments["set"] == {"training.learning_rate": found["learning_rate"] / 5}
-
-
-@pytest.mark.parametrize(
-    ("size", "dimensions", "voxels", "shape"),
-    [([64, 64, 40], 3, 200_000, (40, 64, 64)), ([512, 512], 2, 2**16, (224, 256)), ([], 3, 2**18, (64, 64, 64))],
-)
-def test_patch_shapes(size: list[int], dimensions: int, voxels: int, shape: tuple[int, ...]) -> None:
-    found = patch_shape({"shape": {"median": size}}, dimensions, voxels)
-    assert found == shape
 
 
 def test_shape_and_words_on_record_are_those_of_what_was_built() -> None:

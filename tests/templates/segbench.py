@@ -93,7 +93,7 @@ def trained_masks() -> SegBench:
     made = SegBench(folder, "segmentation")
     made.organs(6, oblique())
     made.write()
-    made.configure(epochs=6, width=8, levels=3, patience=0)
+    made.configure(dimensions=3, epochs=6, width=8, levels=3, patience=0)
     done = made.train()
     assert done.returncode == 0, done.stdout + done.stderr
     return made

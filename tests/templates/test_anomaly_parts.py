@@ -89,7 +89,7 @@ def test_a_patch_that_no_memory_holds_is_said_clearly(tmp_path):
 
 
 def test_the_loss_is_defined_without_lesions_and_learns_from_them(template):
-    preprocess = SimpleNamespace(patch_size=(8, 8), spacing=(1, 1, 1), channels=1)
+    preprocess = SimpleNamespace(dimensions=2, slices="D", patch_size=(8, 8), spacing=(1, 1, 1), channels=1)
     wanted = template.config.Model(network="unet", width=4, levels=2)
     loss = template.config.Loss(present_only=True)
     model = template.model.build(SimpleNamespace(preprocess=preprocess, model=wanted, loss=loss), 3)

@@ -77,7 +77,7 @@ def test_a_network_in_a_second_file_and_a_loss_of_monais(organs: SegBench) -> No
             "from blocks.plain import PlainNet\nfrom monai.losses import DiceFocalLoss\nfrom torch import nn\n",
         ),
         (
-            "make_network(config.model, how.patch_size, how.spacing, how.channels, num_classes + 1)",
+            "make_network(config.model, how.patch_size, seen(how.spacing, how), how.channels, num_classes + 1)",
             "PlainNet(how.channels, num_classes + 1, 12)",
         ),
         (

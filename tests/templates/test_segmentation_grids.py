@@ -53,7 +53,10 @@ def test_windows_give_what_the_whole_gives(template):
     generator = np.random.default_rng(0)
     image = generator.uniform(-1, 1, (1, 21, 17, 30)).astype(np.float32)
     how = template.config.Preprocess(dimensions=3, spacing=(1, 1, 1), patch_size=(8, 8, 16), channels=1)
-    flat = template.config.Preprocess(dimensions=2, spacing=(1, 1, 1), patch_size=(8, 16), channels=1)
+    flat = [
+        template.config.Preprocess(dimensions=2, slices=axis, spacing=(1, 1, 1), patch_size=(8, 16), channels=1)
+        for axis in "DHW"
+    ]
     for size in ((21, 17, 30), (40, 33, 30), (10, 17, 45)):
         chances = Threshold()(torch.from_numpy(image[None]))["logits"].softmax(1)
         # Along D by pairs of slices, without anti-aliasing, as the slabs do.
@@ -65,7 +68,7 @@ def test_windows_give_what_the_whole_gives(template):
             torch.tensor(place - low).float()[None, :, None, None],
         )
         planes = torch.nn.functional.interpolate(mixed.transpose(0, 1), size[1:], mode="bilinear")
-        for kind in (how, flat):
+        for kind in (how, *flat):
             config = template.config.Config(preprocess=kind)
             seen = template.predict.probabilities(Threshold(), image, config, "cpu")
             found, scores = template.predict.on_grid(seen, size)
@@ -80,7 +83,7 @@ def test_thick_slices_are_merged_when_their_pixels_are_as_coarse(template):
     assert strides(unet, (16, 96, 104), (3, 0.75, 0.75)) == [(1, 2, 2), (1, 2, 2), (2, 2, 2)]
     # An axis that is short waits for none, and none for it.
     assert strides(unet, (6, 64, 64), (0.5, 2, 2)) == [(1, 2, 2)] * 3
-    assert strides(unet, (64, 48), (5, 1, 1)) == [(2, 2)] * 3
+    assert strides(unet, (64, 48), (1, 1)) == [(2, 2)] * 3
     segresnet = template.config.Model(network="segresnet", levels=3)
     assert strides(segresnet, (16, 64, 64), (5, 1, 1)) == [(2, 2, 2)] * 2
     assert template.model.multiples(strides(unet, (16, 96, 104), (5, 0.5, 0.5)), 3) == [1, 8, 8]
@@ -227,7 +230,7 @@ def test_small_structures_survive_and_are_drawn(template):
 
 def test_sides_are_never_mirrored(template):
     def axes(*names, **wanted):
-        return template.patches.flip_axes(template.config.Augmentation(**wanted), names, flat=False)
+        return template.patches.flip_axes(template.config.Augmentation(**wanted), names, "DHW")
 
     assert (
         axes("left kidney", "liver") == ()
@@ -239,6 +242,8 @@ def test_sides_are_never_mirrored(template):
     assert axes("tumour") == (2,) and axes("liver", "tumour") == (2,)
     assert axes("liver", "spleen", "stomach") == ()
     assert axes("left kidney", flip_axes=["D"]) == (0,)
+    sagittal = template.config.Augmentation(flip_axes=["D", "W"])
+    assert template.patches.flip_axes(sagittal, ["a"], "DH") == (0,), "the axis across slices is not theirs"
     assert axes("a", "b", "c", flip_axes="unsided") == (2,) and axes("left a", "b", flip_axes="unsided") == ()
 
 

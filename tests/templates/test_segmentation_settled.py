@@ -34,7 +34,8 @@ def test_a_try_has_the_grid_of_the_training_that_it_stands_for(template, tmp_pat
     (tmp_path / "label_map.json").write_text(json.dumps({"names": ["block"], "values": {"block": 1}}))
     spacings = {}
     for seconds, whole in ((2, None), (2, 1000), (1000, None)):
-        config = template.config.Config(training={"train_seconds": seconds, "whole_seconds": whole})
+        time = {"train_seconds": seconds, "whole_seconds": whole}
+        config = template.config.Config(preprocess={"dimensions": 3}, training=time)
         spacings[seconds, whole] = template.survey.resolve(config).preprocess.spacing
     assert spacings[2, 1000] == spacings[1000, None] == (1, 1, 1)
     assert min(spacings[2, None]) > 1.2, "in so little time images are made coarser"
@@ -54,6 +55,23 @@ def test_where_an_image_shows_few_of_the_structures_each_has_to_be_seen_more_oft
     assert most({1, 2}, {1, 2}) == 2 * most({1}, {2}) > survey.LEAST_VOXELS
     assert most(*({number} for number in range(1, 27))) == survey.LEAST_VOXELS
     assert most(set(), set()) == most({1}), "nothing is known of what is there"
+
+
+def test_volumes_are_seen_slice_by_slice_where_time_is_short_and_slices_tell_sides(template, monkeypatch):
+    survey = template.survey
+    monkeypatch.setattr(survey.torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(survey.torch.cuda, "is_available", lambda: False)
+
+    def settled(seconds, spacing=(1.0, 1.0, 1.0), size=(64, 64, 64), names=("liver",), **how):
+        looks = [survey.Look(size, spacing, 1, False, np.array([1.0]), {})] * 3
+        wanted = template.config.Preprocess(**how)
+        return survey.dimensions(wanted, looks, names, seconds), survey.across(looks)
+
+    assert settled(100) == (2, "D") and settled(7200) == settled(None) == (3, "D")
+    assert settled(100, passes=0) == (3, "D") and settled(7200, size=(1, 64, 64)) == (2, "D")
+    assert settled(100, (0.5, 3.0, 0.5)) == (2, "H") and settled(100, (0.5, 0.5, 3.0)) == (2, "W")
+    sagittal = {"spacing": (0.5, 0.5, 3.0), "names": ("left hippocampus",)}
+    assert settled(100, **sagittal) == (3, "W") and settled(100, **sagittal, slices="D") == (2, "W")
 
 
 def test_images_are_not_made_a_little_coarser(template):
