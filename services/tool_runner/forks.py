@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue, ValidationError
 
-from services.tool_runner.paths import Roots
+from services.tool_runner.paths import SCRIPTS, Roots
 from services.tool_runner.tools import Execute
 from services.tool_runner.tools.syntax import MAX_YAML, find_problem
 from services.tool_runner.tools.yaml_keys import as_config, keys_of, near, set_keys, value_of
@@ -293,7 +293,7 @@ def changed(store: Store, before: FolderManifest, after: FolderManifest) -> str:
 
 
 def _is_code(path: str) -> bool:
-    return path.endswith((".py", ".jsonl")) and path.split("/")[0] not in (*LEFT_BEHIND, CHECKPOINTS)
+    return path.endswith((".py", ".jsonl")) and path.split("/")[0] not in (*LEFT_BEHIND, CHECKPOINTS, SCRIPTS)
 
 
 def _short(value: object) -> str:

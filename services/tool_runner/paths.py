@@ -16,6 +16,8 @@ from typing import BinaryIO
 
 from shared.errors import ToolRefused
 
+SCRIPTS = ".scripts"
+"""Folder of a workspace for the scripts that were run and have no name of their own."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

@@ -13,6 +13,7 @@ MOST = 1500
 POINTS = 8
 TOLD_IN_WORDS = ("cases", "confusion")
 """Entries of metrics.json that become words, and are not sent beside them."""
+MEANT = {"dice_healthy": " (1 a case rightly left empty, which `dice` leaves out; patient by patient it counts)"}
 _CLASSES, _CASES, _WORDS = 8, 8, 160
 
 
@@ -42,7 +43,8 @@ def figures(metrics: Mapping[str, Any]) -> str:
     name, listed = str(metrics.get("metric_name") or "metric"), metrics.get("metrics")
     parts = [f"{in_line(name, 40)} {_shown(metrics.get('metric'))}{spread(metrics)}"]
     for key, value in list(listed.items())[:12] if isinstance(listed, dict) else []:
-        parts += [f"{in_line(key, 60)} {_shown(value)}"] if key != name and _number(value) else []
+        if key != name and _number(value):
+            parts.append(f"{in_line(key, 60)} {_shown(value)}{MEANT.get(key, '')}")
     epochs, seconds = metrics.get("epochs"), metrics.get("seconds")
     if _number(epochs) and _number(seconds):
         parts.append(f"{epochs:g} epochs in {seconds:.0f} s")
@@ -50,7 +52,7 @@ def figures(metrics: Mapping[str, Any]) -> str:
         parts.append(f"weights of best_epoch {best:g}")
     mm3, sure = (metrics.get(f"min_component_{name}") or 0 for name in ("mm3", "score"))
     if _number(mm3) and _number(sure) and max(mm3, sure) > 0:
-        parts.append(f"without pieces below {_shown(mm3)} mm3 or probability {_shown(sure)}, which the curve has")
+        parts.append(f"pieces below {_shown(mm3)} mm3 or probability {_shown(sure)} left out (not yet in the curve)")
     last = metrics.get("last_fit")
     if isinstance(last, dict) and _number(last.get("seconds")):
         parts.append(f"then {last['seconds']:.0f} s with the validation cases, too: these weights are delivered")

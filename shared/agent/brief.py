@@ -95,7 +95,8 @@ def make_brief(
             for key in state.answers
             if sender(key) == role and (one := state.asked[key].question).wants != "approval"
         },
-        budget=f"{used} Tries may take {job:g} s together, and a training what they left of it{compared}."
+        budget=f"{used} Tries may take {job:g} s together; a training in the workspace what they left, each time anew"
+        f"{compared}."
         if later
         else used,
         weights=weights if later else (),

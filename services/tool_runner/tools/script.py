@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from pydantic import JsonValue
 
-from services.tool_runner.paths import Roots
+from services.tool_runner.paths import SCRIPTS, Roots
 from services.tool_runner.tools.context import Answer, Context, Executed
 from services.tool_runner.tools.staging import Staging
 from services.tool_runner.tools.syntax import python_problem
@@ -41,7 +41,7 @@ async def run_script(args: RunScript, context: Context) -> Answer:
         argv = ["bash", "-o", "pipefail", "-c", args.command or "", "bash", *args.args]
         saved = None
     else:
-        place = context.roots.locate(args.save_as or f".scripts/{context.call_id}.py", for_write=True)
+        place = context.roots.locate(args.save_as or f"{SCRIPTS}/{context.call_id}.py", for_write=True)
         if problem := await asyncio.to_thread(python_problem, place.virtual, args.script):
             return Answer(
                 False,
