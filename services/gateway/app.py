@@ -32,7 +32,6 @@ from shared.store import Store
 log = logging.getLogger(__name__)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
-_UNREACHABLE = (NatsError, TimeoutError, ConnectionError, ServerUnfit, ToolBroken, Unavailable, PermissionDenied)
 
 
 def create_app(bus: Bus, store: Store, settings: Settings) -> FastAPI:

@@ -22,8 +22,6 @@ _PLACE = (
     "ImageOrientationPatient", "FrameTime", "FrameTimeVector", "CineRate", "SOPClassUID",
     "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence",
 )  # fmt: skip
-MARKS = ("SEG", "RTSTRUCT")
-"""Modalities that mark structures of other images."""
 CINE = frozenset({"US", "XA", "RF", "IVUS", "ES", "XC", "GM"})
 """Modalities whose frames are times; a projection has no third axis."""
 

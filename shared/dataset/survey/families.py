@@ -21,7 +21,6 @@ MOST_GROUPS = 3000
 _HELD_NAMES, _HELD_GROUPS = 5000, 10 * MOST_GROUPS
 """Signatures of one folder, and groups of all: beyond so many, those that were rare so far become free text."""
 _AT_ONCE = 1000
-_SPLITTER = re.compile(r"\d+|[^\W\d_]+|[\W_]")
 # T1 and T2 are words of MRI, not a number behind a letter.
 _DIGITS = re.compile(r"(?<![^A-Za-z0-9][tT](?=[12](?![0-9])))(?<![0-9])[0-9]+")
 ANY = "\x00"
