@@ -16,8 +16,10 @@ def test_the_epoch_of_the_weights_is_told_once_by_one_name() -> None:
         "Curve: metric 0.5 0.8 0.7 (best 0.8), loss 1 to 0.333",
     ]
     without = in_words(metrics | {"min_component_mm3": 50, "min_component_score": 0.0}, found, "")
-    assert "without pieces below 50 mm3 or probability 0, which the curve has" in without
+    assert "pieces below 50 mm3 or probability 0 left out (not yet in the curve)" in without
     assert "pieces" not in in_words(metrics | {"min_component_mm3": 0, "min_component_score": None}, found, "")
+    healthy = in_words(metrics | {"metrics": {"dice_healthy": 0.5}}, found, "")
+    assert "dice_healthy 0.5 (1 a case rightly left empty" in healthy
     assert "best_epoch" not in in_words(metrics, found, ""), "a template that keeps the last weights has none"
 
 
