@@ -134,8 +134,10 @@ def settle(
 
 
 def dimensions(how: Preprocess, looks: Sequence[Look], names: Iterable[str], seconds: float | None) -> int:
-    """2 for pictures, and for volumes where a CPU has too little time for them and slices can tell the structures: cut
-    across left and right they look alike on both sides."""
+    """Those of the patch, where one is given; 2 for pictures, and for volumes where a CPU has too little time for them
+    and slices can tell the structures: cut across left and right they look alike on both sides."""
+    if how.patch_size != "auto":
+        return len(how.patch_size)
     if all(look.size[0] == 1 for look in looks):
         return 2
     mirrored = how.slices in ("W", "auto") and across(looks) == "W" and sided(list(names))

@@ -47,7 +47,11 @@ SMOKE = {"model": {"width": 8, "levels": 3}, "training": {"epochs": 2, "train_se
 
 
 def main() -> int:
-    return program.main(__doc__, load, train, ("3d", "2d"), lambda _: SMOKE)
+    return program.main(__doc__, load, train, ("3d", "2d"), smoke)
+
+
+def smoke(mode: str) -> dict[str, Any]:
+    return SMOKE | {"preprocess": {"dimensions": int(mode[0])}}
 
 
 def train(config: Config) -> int:

@@ -68,6 +68,7 @@ def test_volumes_are_seen_slice_by_slice_where_time_is_short_and_slices_tell_sid
         return survey.dimensions(wanted, looks, names, seconds), survey.across(looks)
 
     assert settled(100) == (2, "D") and settled(7200) == settled(None) == (3, "D")
+    assert settled(100, patch_size=(32, 32, 32)) == (3, "D"), "a patch is asked for"
     assert settled(100, passes=0) == (3, "D") and settled(7200, size=(1, 64, 64)) == (2, "D")
     assert settled(100, (0.5, 3.0, 0.5)) == (2, "H") and settled(100, (0.5, 0.5, 3.0)) == (2, "W")
     sagittal = {"spacing": (0.5, 0.5, 3.0), "names": ("left hippocampus",)}
