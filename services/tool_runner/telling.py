@@ -14,6 +14,7 @@ POINTS = 8
 TOLD_IN_WORDS = ("cases", "confusion")
 """Entries of metrics.json that become words, and are not sent beside them."""
 MEANT = {"dice_healthy": " (1 a case rightly left empty, which `dice` leaves out; patient by patient it counts)"}
+"""Of a figure, what its name does not say."""
 _CLASSES, _CASES, _WORDS = 8, 8, 160
 
 

@@ -4,7 +4,7 @@ by name; `auto` is settled from the training images by survey.py and recorded in
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from shared.training import configfile
 from shared.training.configfile import Section, load_config
@@ -40,6 +40,12 @@ class Preprocess(Section):
     """[low, high] in the image's own units, with intensity: ct; null: from the structures' voxels."""
     channels: int = 0
     """0: as most training images have."""
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> "Preprocess":
+        if "auto" not in (self.dimensions, self.patch_size) and len(self.patch_size) != self.dimensions:
+            raise ValueError(f"patch_size has {len(self.patch_size)} values for {self.dimensions} dimensions")
+        return self
 
 
 class Model(Section):

@@ -87,8 +87,7 @@ def affordable(how: Preprocess, seconds: float | None, images: int, looks: Seque
 
 
 def affords(seconds: float | None, many: int, how: Preprocess) -> float:
-    """Voxels that each of so many images, or how many patches of so many voxels, can have in a training of that time;
-    no bound with a GPU."""
+    """Voxels that a training of that time sees, divided by `many`; without a bound where a GPU trains."""
     if seconds is None or not how.passes or torch.cuda.is_available():
         return math.inf
     return seconds * math.sqrt(torch.get_num_threads()) * VOXELS_A_SECOND / many

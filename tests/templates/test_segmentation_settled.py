@@ -75,6 +75,11 @@ def test_volumes_are_seen_slice_by_slice_where_time_is_short_and_slices_tell_sid
     assert settled(100, **sagittal) == (3, "W") and settled(100, **sagittal, slices="D") == (2, "W")
 
 
+def test_a_patch_of_other_dimensions_is_refused(template):
+    with pytest.raises(ValueError, match="3 values for 2 dimensions"):
+        template.config.Preprocess(dimensions=2, patch_size=(32, 32, 32))
+
+
 def test_images_are_not_made_a_little_coarser(template):
     survey = template.survey
     looks = [survey.Look((50, 50, 50), (1.0,) * 3, 1, False, np.array([1.0]), {1: None})] * 4
