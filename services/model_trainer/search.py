@@ -145,7 +145,7 @@ def _changes(config: Config, one: Mapping[str, Any], settled: Mapping[str, JsonV
     wanted = dict(sets) | {key: _times(now(key), factor) for key, factor in times.items()}
     if any(value is None or _at(config, key) is _ABSENT for key, value in wanted.items()):
         return {}
-    return {key: value for key, value in wanted.items() if value != now(key)}
+    return {key: value for key, value in wanted.items() if value not in (_at(config, key), now(key))}
 
 
 def _times(value: object, factor: object) -> JsonValue:

@@ -211,6 +211,16 @@ def test_what_auto_was_settled_to_is_changed(
     assert alternatives(timed(1000, settled={key: settled}), parsed(config), offered)[name] == {key: wanted}
 
 
+def test_slices_are_offered_where_volumes_were_chosen_and_the_other_way_round() -> None:
+    config, offered = ((TEMPLATES / "segmentation" / file).read_text() for file in ("config.yaml", "search.yaml"))
+    settled = {"preprocess.dimensions": 2, "preprocess.patch_size": [96, 64]}
+    found = alternatives(timed(1000, settled=settled), parsed(config), offered)
+    assert "slices" not in found and found["volumes"] == {"preprocess.dimensions": 3}
+    given = parsed(config.replace("patch_size: auto", "patch_size: [96, 64]"))
+    found = alternatives(timed(1000, settled=settled), given, offered)
+    assert found["volumes"] == {"preprocess.dimensions": 3, "preprocess.patch_size": "auto"}
+
+
 @pytest.mark.parametrize(("template", "name"), SEARCHED, ids=lambda one: one)
 def test_what_a_template_offers_is_a_configuration_of_it(template: str, name: str, tmp_path: Path) -> None:
     config = (TEMPLATES / template / name).read_text()
