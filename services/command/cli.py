@@ -90,7 +90,7 @@ def run(
     ] = "playbook",
     seed: Annotated[int, typer.Option()] = 0,
     train_seconds: Annotated[
-        float | None, typer.Option(help="Wall seconds of tries and the last training, together.")
+        float | None, typer.Option(help="Wall seconds of a training; all together, twice that.")
     ] = None,
     dataset: Annotated[
         str | None, typer.Option(metavar="ID", help="The dataset to take; without it the Task Manager chooses.")

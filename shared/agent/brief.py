@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from shared.agent import budget
+from shared.agent.tries import bound
 from shared.contracts.base import AgentName, Contract, RunId, Spent
 from shared.contracts.data import DatasetLocked, DatasetPrepared
 from shared.contracts.modules import ModuleAssembled
@@ -95,10 +96,7 @@ def make_brief(
             for key in state.answers
             if sender(key) == role and (one := state.asked[key].question).wants != "approval"
         },
-        budget=f"{used} Tries may take {job:g} s together; a training in the workspace what they left, each time anew"
-        f"{compared}."
-        if later
-        else used,
+        budget=f"{used} {bound(job)}{compared}." if later else used,
         weights=weights if later else (),
         train_seconds=job,
         search_seconds=search,

@@ -171,16 +171,22 @@ class Desk:
                 return ToolResult(call_id=call_id, tool=arguments.tool, ok=False, summary=text)
             seconds, command = min(REPACKAGE_SECONDS, most), list(REPACKAGE)
         else:
-            left = min(most, seconds_left(state, self.role.name, self.brief.train_seconds, but=call_id))
+            one = self.brief.train_seconds
+            left = min(most, seconds_left(state, self.role.name, one, but=call_id))
             many = len(arguments.tries) * arguments.folds if isinstance(arguments, TryConfigs) else 1
             wanted = arguments.seconds * many
             if left < 1 or (wanted > left and isinstance(arguments, TryConfigs)):
                 text = f"nothing was started: that takes {wanted:.0f} s, and {max(0, left):.0f} s of training are left"
                 return ToolResult(call_id=call_id, tool=arguments.tool, ok=False, summary=text)
-            seconds, command = min(arguments.seconds, left), list(TRAIN)
+            if arguments.seconds > one and isinstance(arguments, TryConfigs):
+                text = f"nothing was started: a training may take {one:.0f} s"
+                return ToolResult(call_id=call_id, tool=arguments.tool, ok=False, summary=text)
+            seconds, command = min(arguments.seconds, one, left), list(TRAIN)
         if isinstance(arguments, StartTraining):
             command = list(arguments.command)
-            cut = f", not {arguments.seconds:.0f}, as no more is left" * (seconds < arguments.seconds)
+            cut = f", not {arguments.seconds:.0f}, which is more than a training may take, or than is left" * (
+                seconds < arguments.seconds
+            )
             text = f"job {call_id} is queued for at most {seconds:.0f} s{cut}; you will be woken by its end"
             result = ToolResult(call_id=call_id, tool=arguments.tool, ok=True, summary=text, data={"jobs": [call_id]})
         else:

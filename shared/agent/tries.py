@@ -11,6 +11,8 @@ from shared.contracts.base import AgentName
 from shared.contracts.state import RunState
 from shared.contracts.training import JobFinished
 
+TOGETHER = 2
+"""Times its `train_seconds`, what all trainings of a run may take together: one, and one that learned from it."""
 ARCHITECT = 0.25
 """Of the run's `train_seconds`, what tries of the Module Architect may take."""
 _CHANGE, _WHY, _SUMMARY, _LINES = 160, 200, 2000, 24
@@ -19,19 +21,27 @@ _PAIRS = 5
 
 
 def seconds_left(state: RunState, role: AgentName, train_seconds: float, but: str = "") -> float:
-    """Of `train_seconds`, for tries and the last training of `role`. Tries count, whatever became of them; a training
-    in the workspace does not, so that it can be had again after a failure. Jobs of the call `but` do not, either."""
-    tries = [done for done in state.trainings if done.tried and not (but and done.job_id.startswith(f"{but}-"))]
-    left = train_seconds - sum(map(_charged, tries))
+    """For further trainings of `role`. Jobs of the call `but` do not count."""
+    trainings = [done for done in state.trainings if not (but and done.job_id.startswith(f"{but}-"))]
+    left = TOGETHER * train_seconds - sum(map(_charged, trainings))
     if role == "module_architect":
-        own = sum(_charged(done) for done in tries if done.asked_by == role)
+        own = sum(_charged(done) for done in trainings if done.asked_by == role)
         left = min(left, ARCHITECT * train_seconds - own)
     return left
 
 
 def _charged(done: JobFinished) -> float:
-    """Not how long the machine took to start."""
-    return min(done.seconds, done.tried.seconds) if done.tried else 0.0
+    """A try, whatever became of it, without what the machine took to start; a training in the workspace where it ended
+    ok, as it must be possible to have it again after a failure."""
+    if done.tried:
+        return min(done.seconds, done.tried.seconds)
+    return done.seconds if done.outcome == "ok" else 0.0
+
+
+def bound(train_seconds: float) -> str:
+    """The budget of trainings in a sentence."""
+    together = TOGETHER * train_seconds
+    return f"A training may take {train_seconds:g} s, all that end ok and all tries {together:g} s together"
 
 
 def told_of(ended: Sequence[JobFinished]) -> dict[str, JsonValue]:
@@ -92,11 +102,9 @@ def table(state: RunState, role: AgentName, train_seconds: float, ended: Sequenc
         lines.append(f"{best.tried.name} tells:\n{best.summary[:_SUMMARY]}")
     lines = [*([head, *lines] if lines else []), *folds]
     run, own = (max(0.0, seconds_left(state, one, train_seconds)) for one in ("model_trainer", role))
-    share = f"; of them {own:.0f} s for tries of the Module Architect" if role == "module_architect" else ""
-    lines.append(
-        f"Tries have used {train_seconds - run:.0f} of {train_seconds:.0f} s. Left: {run:.0f} s{share}, for more tries "
-        f"together, or for a training in the workspace, at most so long each time; {len(state.trainings)} jobs so far."
-    )
+    share = f"; of them {own:.0f} s for the Module Architect" if role == "module_architect" else ""
+    jobs = len(state.trainings)
+    lines.append(f"{bound(train_seconds)}. Left: {run:.0f} s{share}; {jobs} job{'s' * (jobs != 1)} so far.")
     return "\n".join(lines)
 
 

@@ -25,8 +25,8 @@ class Budget(Contract):
     wall_seconds: float | None = Field(default=None, gt=0)
     """Since the request, but for the time in which a person is asked."""
     train_seconds: float | None = Field(default=None, gt=0)
-    """Wall seconds that all tries and the training that is delivered may take together. A training that is started
-    again, after a failure for instance, may take as long again."""
+    """Wall seconds of a training. All that end ok and all tries may take twice that together; one that failed may be
+    started again."""
     search_seconds: float | None = Field(default=None, ge=0)
     """Of `train_seconds`, what the Model Trainer may spend on comparing changes of the module before it goes on with
     one; 0 is no comparison. The playbook takes a part of its own choice where none is given."""

@@ -11,8 +11,8 @@ class StartTraining(ToolArgs):
     """Start a training job in the build workspace and go to sleep until it ends. Its end comes back as JobFinished.
     In one turn with a submission, it is started only if the submission is refused.
 
-    Example: command ["python", "train.py", "--config", "config.yaml"]. `seconds` are cut to what tries have left of the
-    run's `train_seconds`; a training that is started again may take as long again.
+    Example: command ["python", "train.py", "--config", "config.yaml"]. `seconds` are cut to the run's
+    `train_seconds`. All trainings that end ok and all tries share twice that; one that fails uses nothing up.
     """
 
     tool = "start_training"
@@ -44,10 +44,9 @@ class TryConfigs(ToolArgs):
     """Train 1 to 8 variants of the workspace for `seconds` each and go to sleep until all have ended; you are then told
     one table of all trainings so far, best first. Each runs in a copy of its own, side by side where runners are free,
     so your workspace stays as it is; the package of any can be delivered. Give only what differs: no changes are the
-    workspace as it is. `training.train_seconds` is set for you. All tries together may use up the run's
-    `train_seconds`; a training in the workspace may take what they have left, each time, and uses nothing up. What a
-    job takes to begin and end beyond its seconds does not count. Tries that run side by side share the machine: of two
-    on two cores each makes half of the steps.
+    workspace as it is. `training.train_seconds` is set for you. Tries share twice the run's
+    `train_seconds` with the trainings in the workspace; what a job takes to begin and end beyond its seconds does not
+    count. Tries that run side by side share the machine: of two on two cores each makes half of the steps.
 
     Where validation patients are few, `folds` trains each try so many times, each time with another part of all
     patients held out, and compares tries on all of them. Folds are never delivered: train what won in the workspace.

@@ -14,9 +14,11 @@ from services.model_trainer.playbook import playbook as train
 from services.model_trainer.search import alternatives
 from services.tool_runner.mounts import TEMPLATES
 from shared.agent.brief import Brief
-from shared.agent.tries import ahead
+from shared.agent.tries import ahead, seconds_left
 from shared.contracts.modules import AssembledModule, ModuleAssembled
+from shared.contracts.state import RunState
 from shared.contracts.tools import ToolResult
+from shared.contracts.training import JobFinished, Tried
 from shared.contracts.transcript import Call, Observation
 from shared.contracts.weights import Offered
 from shared.training.told import of_cases
@@ -244,6 +246,27 @@ def test_what_a_template_offers_is_a_configuration_of_it(template: str, name: st
         cwd=folder, env={"PYTHONPATH": f"{folder}:{TEMPLATES.parent}"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_trainings_that_ended_and_all_tries_share_twice_the_seconds_of_one() -> None:
+    def done(job_id: str, seconds: float, outcome: str = "ok", given: float = 0, **more: Any) -> JobFinished:
+        tried = Tried(name=job_id, seconds=given) if given else None
+        made = {"job_id": job_id, "job": "train", "outcome": outcome, "seconds": seconds, "tried": tried}
+        made |= {"asked_by": "model_trainer"} | more
+        return JobFinished.make(run_id="r1", sender="tool_runner", cause=None, **made)
+
+    ended = (
+        done("first", 90),
+        done("broken", 70, "failed"),
+        done("slow-to-start", 35, given=20),
+        done("try-that-failed", 5, "failed", given=20),
+        done("of-the-architect", 10, given=10, asked_by="module_architect"),
+        done("call-3", 40),
+    )
+    state = RunState(run_id="r1", jobs_done={one.job_id: one for one in ended})
+    assert seconds_left(state, "model_trainer", 100) == 200 - 90 - 20 - 5 - 10 - 40
+    assert seconds_left(state, "model_trainer", 100, but="call") == 75
+    assert seconds_left(state, "module_architect", 100) == 25 - 10
 
 
 def test_ahead_is_the_mean_difference_of_patients_that_both_have_with_its_error() -> None:

@@ -119,10 +119,7 @@ async def test_tries_run_beside_each_other_and_are_told_as_one_table(
     assert lines[2].startswith("2. low: 0.0500") and lines[2].endswith("training.learning_rate 0.001 -> 0.0005.")
     assert lines[3].startswith("3. broken: failed") and "there is no model" in lines[3] and "model.py" in lines[3]
     assert "plain tells:" in table and "Worst cases: s24 0.6" in table and "False parts: 24 in 12 of 12" in table
-    assert (
-        lines[-1].startswith("Tries have used ")
-        and "a training in the workspace, at most so long each time" in lines[-1]
-    )
+    assert lines[-1].startswith("A training may take 400 s, all that end ok and all tries 800 s together. Left: 7")
     files = await bench.turn(call(ReadFiles(paths=("config.yaml", "model.py"))))
     assert isinstance(files, Observation) and "# few" in files.results[0].summary, "the workspace is as it was"
 
