@@ -1,11 +1,13 @@
 """Wording of made-up reports, and what a reader who sees everything can score with other words."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from services.scorer.texts.tokens import words
+from shared.rouge import rouge_l as of_words
 
 RIGHT_LEFT = {-1: "right", 1: "left"}
 """Side in the picture -> the person's side."""
@@ -30,14 +32,9 @@ def listed(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def tokens(text: str) -> list[str]:
-    """Lower case, punctuation apart."""
-    return re.findall(r"\w+|[^\w\s]", text.lower())
-
-
 def bleu_1(reference: str, answer: str) -> float:
     """Clipped share of the answer's words that are in the reference, with the brevity penalty."""
-    want, have = Counter(tokens(reference)), Counter(tokens(answer))
+    want, have = Counter(words(reference)), Counter(words(answer))
     total = sum(have.values())
     if not total:
         return 0.0
@@ -46,31 +43,14 @@ def bleu_1(reference: str, answer: str) -> float:
 
 
 def rouge_l(reference: str, answer: str) -> float:
-    """F1 of the longest common subsequence of words."""
-    return agreement([reference], [answer])[0][0]
+    """As the scorer counts."""
+    return of_words(words(answer), words(reference))
 
 
 def agreement(references: Sequence[str], answers: Sequence[str]) -> list[list[float]]:
     """ROUGE-L of each answer (column) with each reference (row)."""
-    split = [tokens(answer) for answer in answers]
-    return [_row(tokens(reference), split) for reference in references]
-
-
-def _row(want: Sequence[str], answers: Sequence[Sequence[str]]) -> list[float]:
-    """The table of the longest common subsequence has a column a bit of one number: 0 where the length grows."""
-    places: dict[str, int] = {}
-    for place, word in enumerate(want):
-        places[word] = places.get(word, 0) | 1 << place
-    every = (1 << len(want)) - 1
-    scores = []
-    for have in answers:
-        row = every
-        for word in have:
-            hit = row & places.get(word, 0)
-            row = (row + hit | row - hit) & every
-        common = len(want) - row.bit_count()
-        scores.append(2 * common / (len(want) + len(have)) if common else 0.0)
-    return scores
+    split = [words(answer) for answer in answers]
+    return [[of_words(answer, want) for answer in split] for want in map(words, references)]
 
 
 def usual(texts: Sequence[str], most: int = 100) -> str:

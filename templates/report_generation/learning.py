@@ -17,8 +17,9 @@ from shared.rouge import rouge_l
 PATIENTS, RUN = 3, 4
 """That have a sentence, or each run of so many words of it, before a package may hold it: what fewer have could be told
 to be theirs."""
-ASKED, SENTENCES, TEXTS = 512, 4096, 300
-"""Sentences that images are asked for, and that texts are made of, and texts: at most, the most frequent first."""
+ASKED, SENTENCES, TEXTS = 512, 4096, 1000
+"""Sentences that images are asked for, and that texts are made of, and texts: at most, the most frequent first, of
+those as frequent some drawn from all."""
 COMPARED = 400
 """Training reports, evenly drawn, that the texts are held against."""
 ALIKE = 0.5
@@ -57,7 +58,7 @@ def _learn(rows: Sequence[tuple[str, str]], vocabulary: int, most: int) -> tuple
     shared = [*asked, *(one for one in others if min(runs[run] for run in runs_of(one)) >= PATIENTS)][:SENTENCES]
     stands_for = nearest(shared)
     found = [dict.fromkeys(n for one in sentences if (n := stands_for(one)) is not None) for sentences in said]
-    left = Counter(map(tuple, found))
+    left = Counter(tuple(found[place]) for place in np.random.default_rng(0).permutation(len(found)))
     left.pop((), None)
     texts = [text for text, _ in left.most_common(TEXTS)]
     made = Telling(telling, shared, len(asked), texts, [], [])

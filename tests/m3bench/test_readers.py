@@ -64,7 +64,8 @@ def test_a_small_network_sees_facts_of_reports_that_grey_values_do_not_say(tiny:
 @pytest.mark.parametrize("name", ["braingenome", "ct-rate", "iu-xray"])
 def test_most_of_a_report_follows_from_its_image(tiny: Tiny, name: str) -> None:
     truth = truth_of(tiny(name))
-    assert truth["trivial"]["rouge_l"] < 0.47 and truth["ideal"]["rouge_l"] > 0.7
+    trivial, ideal = (truth[which]["rouge_l"] for which in ("trivial", "ideal"))
+    assert ideal > 0.65 and ideal - trivial > 0.25
 
 
 def test_agreement_of_reports_is_the_longest_common_subsequence() -> None:

@@ -211,6 +211,21 @@ def test_a_sentence_is_shared_where_three_patients_have_each_run_of_four_words_o
     assert sorted(texts) == sorted([text, "No shift."] for text in said)
 
 
+def test_of_many_texts_those_are_kept_that_stand_anywhere(template, monkeypatch):
+    """Index rows stand in an order, by disease for instance."""
+    monkeypatch.setattr(template["learning"], "TEXTS", 20)
+    signs = [f"Sign {one} is seen." for one in "abcdefg"]
+    rows = [
+        {"target": f"{kind} {one} {other}", "patient": f"{kind} {one} {other}"}
+        for kind in ("There is a mass.", "There is a scar.")
+        for one in signs
+        for other in signs
+    ]
+    _, telling = template["learning"].learn(rows, 1000, 64)
+    kinds = [telling.sentences[text[0]] for text in telling.texts]
+    assert len(kinds) == 20 and 5 <= kinds.count("There is a mass.") <= 15
+
+
 def test_images_are_trusted_as_far_as_validation_cases_bear_it(template):
     words, telling, share = _said(template, 40)
     normal, ill = (
