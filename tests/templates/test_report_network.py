@@ -48,4 +48,3 @@ def test_a_batch_of_any_size_trains_and_a_view_that_is_not_there_changes_nothing
     seen = copy.deepcopy(model).eval()
     alone, among = seen.likely(image[:1, :2]), seen.likely(image)
     assert among[0] == pytest.approx(alone[0], abs=1e-5)
-

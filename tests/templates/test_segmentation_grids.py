@@ -295,3 +295,18 @@ def test_specks_are_left_out_by_more_than_one_image_and_never_as_large_as_what_i
     other[11, 30:32, 30] = 2  # a structure that is small everywhere
     assert template.evaluate.largest_speck(Marked(mask(9), other), config) == 4
     assert template.evaluate.largest_speck(Marked(mask()), config) == np.inf
+
+
+def test_of_bounds_that_do_alike_the_mildest_is_chosen(template):
+    """A true piece of each of six images, and false ones that are less sure: 0.65 in each, and 0.93 in one image."""
+
+    def image(last: float, sure: float = 0.995):
+        numbers = (np.array([0, 1, 1, 1]), np.zeros(4), np.array([0, sure, 0.65, last]), np.array([0, 50, 20, 10]))
+        return template.evaluate.Pieces(*numbers, np.array([0, 50, 0, 0]), np.array([900, 50]))
+
+    judge = object.__new__(template.evaluate.Judge)
+    judge.tried = ([0.0], template.evaluate.SURE)
+    assert judge.least([*(image(0.65) for _ in range(5)), image(0.93)]) == [0.0, 0.7]
+    assert judge.least([image(0.93) for _ in range(6)]) == [0.0, 0.95]
+    # What is marked is no surer than what is not.
+    assert judge.least([image(0.65, sure=0.62) for _ in range(6)]) == [0.0, 0.0]
