@@ -35,6 +35,7 @@ def curve(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def in_words(metrics: Mapping[str, Any], curve: Mapping[str, Any], changed: str) -> str:
     """The figures, the curve, errors by class or by case, and what differs from the training before."""
     parts = [figures(metrics), curve_line(curve), *confusion(metrics.get("confusion")), *cases(metrics.get("cases"))]
+    parts += bounds(metrics.get("pieces_tried"))
     parts += [f"Changed since the last training: {in_line(changed, 300)}"] if changed else []
     return "\n".join(part for part in parts if part)[:MOST]
 
@@ -76,6 +77,17 @@ def curve_line(found: Mapping[str, Any]) -> str:
     if found.get("loss"):
         parts.append(f"loss {_shown(found['loss'][0])} to {_shown(found['loss'][-1])}")
     return "Curve: " + ", ".join(parts) if parts else ""
+
+
+def bounds(found: Any) -> list[str]:
+    """`{"mm3": {"0": 0.4, "3": 0.41}, ...}`: what leaving out smaller or less probable pieces came to."""
+    lines = []
+    for name, tried in found.items() if isinstance(found, dict) else ():
+        figures = [value for value in tried.values() if _number(value)] if isinstance(tried, dict) else []
+        if len(set(figures)) > 1:
+            told = ", ".join(f"{in_line(bound, 10)} {_shown(value)}" for bound, value in list(tried.items())[:10])
+            lines.append(f"Dice over all cases by the least {in_line(name, 20)} of a piece: {told}")
+    return lines
 
 
 def confusion(found: Any) -> list[str]:

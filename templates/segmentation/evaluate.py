@@ -93,6 +93,8 @@ class Judge:
         self.until = until - image_seconds * math.ceil(len(data) / ranks.count())
         self.seconds = 0.0
         """Of the last evaluation."""
+        self.bounds: list[dict[str, float]] = []
+        """Bounds of size, then of probability, and the mean Dice over all images that each came to."""
         self.best = Best(folder)
 
     def consider(self, model: torch.nn.Module, name: str, epoch: float, step: int) -> float | None:
@@ -147,6 +149,8 @@ class Judge:
             cuts = [[*least[:place], value, *least[place + 1 :]] for value in tried]
             dice = [[of_all_cases([look.score(*cut)]) or 0.0 for look in looks] for cut in cuts]
             gains = [gained(one, dice[0]) for one in dice]
+            means = [round(float(np.mean(one)), 4) for one in dice if one]
+            self.bounds.append({f"{value:g}": mean for value, mean in zip(tried, means, strict=False)})
             if max(gains) >= GAIN:
                 best = dice[gains.index(max(gains))]
                 least[place] = next(value for value, one in zip(tried, dice, strict=True) if not gained(best, one))

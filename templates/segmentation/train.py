@@ -125,6 +125,7 @@ def train(config: Config) -> int:
         best = judge.best.said
         run = {"epochs": epochs, "seconds": spent, "device": device_name(device)}
         more = {"best_epoch": best["epoch"], "weights": best["weights"], "attempts": attempt.number}
+        more["pieces_tried"] = dict(zip(("mm3", "probability"), judge.bounds, strict=True))
         deliver(config, model, sets, counts, scores, run, more, fitted)
     return 0
 

@@ -18,6 +18,9 @@ def test_the_epoch_of_the_weights_is_told_once_by_one_name() -> None:
     without = in_words(metrics | {"min_component_mm3": 50, "min_component_score": 0.0}, found, "")
     assert "pieces below 50 mm3 or probability 0 left out (not yet in the curve)" in without
     assert "pieces" not in in_words(metrics | {"min_component_mm3": 0, "min_component_score": None}, found, "")
+    tried = {"mm3": {"0": 0.5, "3": 0.5}, "probability": {"0": 0.5, "0.9": 0.625}}
+    lines = in_words(metrics | {"pieces_tried": tried}, found, "").splitlines()
+    assert lines[-1] == "Dice over all cases by the least probability of a piece: 0 0.5, 0.9 0.625"
     healthy = in_words(metrics | {"metrics": {"dice_healthy": 0.5}}, found, "")
     assert "dice_healthy 0.5 (1 a case rightly left empty" in healthy
     assert "best_epoch" not in in_words(metrics, found, ""), "a template that keeps the last weights has none"

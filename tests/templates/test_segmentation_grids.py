@@ -305,8 +305,10 @@ def test_of_bounds_that_do_alike_the_mildest_is_chosen(template):
         return template.evaluate.Pieces(*numbers, np.array([0, 50, 0, 0]), np.array([900, 50]))
 
     judge = object.__new__(template.evaluate.Judge)
-    judge.tried = ([0.0], template.evaluate.SURE)
+    judge.tried, judge.bounds = ([0.0], template.evaluate.SURE), []
     assert judge.least([*(image(0.65) for _ in range(5)), image(0.93)]) == [0.0, 0.7]
+    sizes, chances = judge.bounds
+    assert [*sizes] == ["0"] and chances["0.7"] == chances["0.9"] < chances["0.95"] == 1 > chances["0"]
     assert judge.least([image(0.93) for _ in range(6)]) == [0.0, 0.95]
     # What is marked is no surer than what is not.
     assert judge.least([image(0.65, sure=0.62) for _ in range(6)]) == [0.0, 0.0]
