@@ -17,36 +17,9 @@ from networks import make_encoder, map_of
 from torch import nn
 from words import BEGIN, END, IGNORED, PAD, UNKNOWN
 
-LEVELS = tuple(number / 4 for number in range(-8, 9))
-"""In standard deviations from the image's mean: the share of values below each."""
-SHARES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-EACH = 13
-"""Every so-manieth value is looked at, as they are ranked."""
-
-
-def grey_values(images: torch.Tensor) -> torch.Tensor:
-    """What each channel's values tell without their places, (N, C, ...) -> (N, C * K): mean, deviation, shares below
-    LEVELS, and percentiles. Few images teach a network that late."""
-    values = images.flatten(2)[..., ::EACH].float()
-    mean, deviation = values.mean(2, keepdim=True), values.std(2, keepdim=True, correction=0)
-    apart = (values - mean) / (deviation + 1e-6)
-    below = torch.stack([(apart < level).float().mean(2) for level in LEVELS], 2)
-    at = torch.tensor([int(share * (values.shape[2] - 1)) for share in SHARES], device=values.device)
-    return torch.cat([mean, deviation, below, values.sort(2).values[:, :, at]], 2).flatten(1)
-
-
-class Standardised(nn.BatchNorm1d):
-    """By the images seen so far, in training, too: a batch of one is no exception."""
-
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        if self.training and len(values) > 1:
-            super().forward(values)
-        return F.batch_norm(values, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
-
 
 class ReportModel(nn.Module):
-    """An encoder of each view, a head that says which facts a report will have, and a decoder that sees both. The head
-    sees the grey values as such, too."""
+    """An encoder of each view, a head that says which facts a report will have, and a decoder that sees both."""
 
     def __init__(self, wanted: Any, loss: Any, shape: Sequence[int], views: int, vocabulary: int, facts: int) -> None:
         """`wanted` and `loss` are the sections of the configuration, `shape` is (C, D, H, W) or (C, H, W) of a view.
@@ -60,11 +33,9 @@ class ReportModel(nn.Module):
         self.project = nn.Sequential(nn.Linear(channels, wanted.hidden), nn.LayerNorm(wanted.hidden))
         self.place = nn.Parameter(torch.randn(places, wanted.hidden) * 0.02)
         self.view = nn.Parameter(torch.randn(views, 1, wanted.hidden) * 0.02)
-        many = self.inputs * (len(LEVELS) + len(SHARES) + 2)
-        self.greys = nn.Sequential(Standardised(many), nn.Linear(many, wanted.hidden), nn.GELU())
         self.fact_of = nn.Sequential(
             nn.Dropout(wanted.dropout),
-            nn.Linear(3 * wanted.hidden, 2 * wanted.hidden),
+            nn.Linear(2 * wanted.hidden, 2 * wanted.hidden),
             nn.GELU(),
             nn.Linear(2 * wanted.hidden, facts),
         )
@@ -99,20 +70,17 @@ class ReportModel(nn.Module):
         # A case of blank images only still has one: attention to nothing is not defined.
         there[:, 0] |= ~there.any(1)
         flat = there.flatten()
-        shown = image.flatten(0, 1)[flat]
-        seen = self.project(self.encoder(shown).flatten(2).transpose(1, 2)) + self.place
-        tokens = seen.new_zeros(cases * views, *self.place.shape)
-        tokens[flat] = seen
+        seen = self.encoder(image.flatten(0, 1)[flat]).flatten(2).transpose(1, 2)
+        shown = self.project(seen) + self.place
+        tokens = shown.new_zeros(cases * views, *self.place.shape)
+        tokens[flat] = shown
         tokens = (tokens.unflatten(0, (cases, views)) + self.view[:views]).flatten(1, 2)
         mask = there.repeat_interleave(len(self.place), 1)
         # Mean and maximum of what the places show: the maximum of facts that each place says by itself teaches one
         # place at a time, and was learned half as fast.
         apart = mask[..., None]
         mean = (tokens * apart).sum(1) / apart.sum(1)
-        greys = tokens.new_zeros(cases * views, tokens.shape[-1])
-        greys[flat] = self.greys(grey_values(shown)).to(greys.dtype)
-        greys = greys.unflatten(0, (cases, views)).sum(1) / there.sum(1, keepdim=True)
-        found = self.fact_of(torch.cat([mean, tokens.masked_fill(~apart, -1e4).amax(1), greys], 1))
+        found = self.fact_of(torch.cat([mean, tokens.masked_fill(~apart, -1e4).amax(1)], 1))
         return tokens, mask, found
 
     def memory(
