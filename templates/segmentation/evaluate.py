@@ -142,8 +142,7 @@ class Judge:
     def least(self, looks: Sequence[Pieces]) -> list[float]:
         """mm3 and score of the smallest and least probable pieces that stay: by size, then by score, where these are
         `auto`. Healthy images count. Pieces stay where leaving them out gains less than GAIN, or no more than its
-        standard error over the images: of two or three, one would decide. Of bounds that the best one is not ahead of
-        by more than its standard error the mildest is taken (Breiman et al. 1984)."""
+        standard error over the images: of two or three, one would decide."""
         least = [tried[0] for tried in self.tried]
         for place, tried in enumerate(self.tried):
             cuts = [[*least[:place], value, *least[place + 1 :]] for value in tried]
@@ -151,9 +150,7 @@ class Judge:
             gains = [gained(one, dice[0]) for one in dice]
             means = [round(float(np.mean(one)), 4) for one in dice if one]
             self.bounds.append({f"{value:g}": mean for value, mean in zip(tried, means, strict=False)})
-            if max(gains) >= GAIN:
-                best = dice[gains.index(max(gains))]
-                least[place] = next(value for value, one in zip(tried, dice, strict=True) if not gained(best, one))
+            least[place] = tried[gains.index(max(gains))] if max(gains) >= GAIN else tried[0]
         return least
 
     def looks(self, model: torch.nn.Module) -> list[Pieces]:
