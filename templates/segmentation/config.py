@@ -17,7 +17,8 @@ class Preprocess(Section):
     """What is done to every image, in training and in use (data.py)."""
 
     dimensions: Literal[2, 3, "auto"] = "auto"
-    """2: a picture, or a volume slice by slice. auto: 2 for pictures, and for volumes where a CPU has little time."""
+    """2: a picture, or a volume slice by slice. auto: 2 for pictures, and for volumes where a CPU has little time and
+    slices can tell the structures."""
     slices: Axis | Literal["auto"] = "auto"
     """In 2D, the axis across which volumes are cut, as far apart as in the file; auto: that of thick slices, else D."""
     spacing: tuple[float, float, float] | Literal["auto"] = "auto"

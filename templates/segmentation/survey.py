@@ -32,6 +32,8 @@ WORTH = 1.5
 """How many times coarser voxels have to be: a grid that is a little coarser blurs thin structures and saves nothing."""
 THICK, MIXED = 1.5, 0.15
 """Spacing across slices, in that within them, and the share of images whose slices lie across another axis."""
+STACKED = 2.0
+"""How many times as many of the structures slices across another axis show where slices cannot tell them."""
 TELLS, SMALL, SURE = 2.0, 0.01, 4.0
 """How many times the variance of (the logarithms of) structures' extents has to be larger in mm than in voxels for
 headers to be wrong, a variance of no consequence, and what the logarithm of that ratio has to exceed, divided by the
@@ -43,8 +45,8 @@ Extent = tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class Look:
-    """One training image: (D, H, W) voxels and mm, whether it is in Hounsfield units, values where structures are, and
-    (D, H, W) extents of the structures, by number."""
+    """One training image: (D, H, W) voxels and mm, whether it is in Hounsfield units, values where structures are,
+    (D, H, W) extents of the structures, by number, and the share of them that the mean slice across each axis shows."""
 
     size: tuple[int, int, int]
     spacing: tuple[float, float, float]
@@ -52,6 +54,7 @@ class Look:
     hu: bool
     inside: np.ndarray
     structures: Mapping[int, Extent] = field(default_factory=dict)
+    shown: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
 
 def resolve(config: Config) -> Config:
@@ -134,13 +137,17 @@ def settle(
 
 def dimensions(how: Preprocess, looks: Sequence[Look], names: Iterable[str], seconds: float | None) -> int:
     """Those of the patch, where one is given; 2 for pictures, and for volumes where a CPU has too little time for them
-    and slices can tell the structures: cut across left and right they look alike on both sides."""
+    and slices can tell the structures: cut across left and right they look alike on both sides, and of those that lie
+    behind one another, as vertebrae do, none tells which it is."""
     if how.patch_size != "auto":
         return len(how.patch_size)
     if all(look.size[0] == 1 for look in looks):
         return 2
-    mirrored = how.slices in ("W", "auto") and across(looks) == "W" and sided(list(names))
-    return 2 if affords(seconds, LEAST_PATCH, how) < VOLUMES and not mirrored else 3
+    axis = across(looks) if how.slices == "auto" else how.slices
+    shown = np.mean([look.shown for look in looks], axis=0)
+    stacked = shown.max() > STACKED * shown[AXES.index(axis)]
+    alike = stacked or (axis == "W" and sided(list(names)))
+    return 2 if affords(seconds, LEAST_PATCH, how) < VOLUMES and not alike else 3
 
 
 def across(looks: Sequence[Look]) -> str:
@@ -176,7 +183,9 @@ def glimpse(row: masks.Row, root: Path) -> Look | None:
     inside = volume[mask != 0]
     thin = np.random.default_rng(0).choice(inside, min(inside.size, 20_000), replace=False)
     hu = image.hu_known or looks_like_hu(volume)
-    return Look(size_dhw(image), spacing_dhw(image), image.array.shape[-1], hu, thin, extents(to_dhw(mask, image)))
+    labels = to_dhw(mask, image)
+    size, channels = size_dhw(image), image.array.shape[-1]
+    return Look(size, spacing_dhw(image), channels, hu, thin, extents(labels), shown(labels))
 
 
 def extents(labels: np.ndarray) -> dict[int, Extent]:
@@ -191,6 +200,20 @@ def extents(labels: np.ndarray) -> dict[int, Extent]:
         cut = any(size > 1 and (side.start == 0 or side.stop == size) for side, size in sides)
         found[number] = None if cut else tuple(spread(labels[box] == number, axis) for axis in range(3))
     return found
+
+
+def shown(labels: np.ndarray) -> tuple[float, float, float]:
+    """Of the structures in class numbers (D, H, W), the share that the mean slice with any has, across each axis."""
+    from scipy.ndimage import find_objects
+
+    boxes = [box for box in find_objects(labels) if box is not None]
+    found = []
+    for axis, size in enumerate(labels.shape):
+        many = np.zeros(size)
+        for box in boxes:
+            many[box[axis]] += 1
+        found.append(float(many[many > 0].mean() / len(boxes)) if boxes else 1.0)
+    return found[0], found[1], found[2]
 
 
 def spread(inside: np.ndarray, axis: int) -> float:

@@ -62,8 +62,8 @@ def test_volumes_are_seen_slice_by_slice_where_time_is_short_and_slices_tell_sid
     monkeypatch.setattr(survey.torch, "get_num_threads", lambda: 1)
     monkeypatch.setattr(survey.torch.cuda, "is_available", lambda: False)
 
-    def settled(seconds, spacing=(1.0, 1.0, 1.0), size=(64, 64, 64), names=("liver",), **how):
-        looks = [survey.Look(size, spacing, 1, False, np.array([1.0]), {})] * 3
+    def settled(seconds, spacing=(1.0, 1.0, 1.0), size=(64, 64, 64), names=("liver",), shown=(1.0, 1.0, 1.0), **how):
+        looks = [survey.Look(size, spacing, 1, False, np.array([1.0]), {}, shown)] * 3
         wanted = template.config.Preprocess(**how)
         return survey.dimensions(wanted, looks, names, seconds), survey.across(looks)
 
@@ -73,6 +73,23 @@ def test_volumes_are_seen_slice_by_slice_where_time_is_short_and_slices_tell_sid
     assert settled(100, (0.5, 3.0, 0.5)) == (2, "H") and settled(100, (0.5, 0.5, 3.0)) == (2, "W")
     sagittal = {"spacing": (0.5, 0.5, 3.0), "names": ("left hippocampus",)}
     assert settled(100, **sagittal) == (3, "W") and settled(100, **sagittal, slices="D") == (2, "W")
+    vertebrae = (0.15, 0.8, 0.9)
+    assert settled(100, shown=vertebrae) == (3, "D") and settled(100, shown=vertebrae, slices="H") == (2, "D")
+    assert settled(100, (0.5, 0.5, 3.0), shown=vertebrae) == (2, "W") and settled(100, shown=(0.4, 0.4, 0.3)) == (
+        2,
+        "D",
+    )
+
+
+def test_how_many_of_the_structures_a_slice_shows(template):
+    """Ten behind one another and touching, as vertebrae; a slice with none does not count."""
+    labels = np.zeros((26, 9, 9), np.uint8)
+    for number in range(10):
+        labels[3 + 2 * number : 5 + 2 * number, 2:5, 3:6] = number + 1
+    assert template.survey.shown(labels) == pytest.approx((0.1, 1.0, 1.0))
+    labels[labels > 2] = 0  # numbers that are not there
+    assert template.survey.shown(labels) == pytest.approx((0.5, 1.0, 1.0))
+    assert template.survey.shown(0 * labels) == (1.0, 1.0, 1.0)
 
 
 def test_a_patch_of_other_dimensions_is_refused(template):
