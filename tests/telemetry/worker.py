@@ -36,7 +36,9 @@ READ = ("c1", "read_files", {"paths": ["Meier_Hans.txt"]})
 class Runner:
     async def on_call(self, made: ToolCall) -> ToolResult:
         data = {"ok": True} if made.tool != "read_files" else {}
-        return ToolResult(call_id=made.call_id, tool=made.tool, ok=True, summary="Meier, Hans, born 1907", data=data)
+        return ToolResult(
+            call_id=made.call_id, tool=made.tool, ok=True, summary="Meier, Hans, born 1907-Feb-30", data=data
+        )
 
     async def on_job(self, job: object, attempt: int) -> None:
         raise AssertionError("nothing is trained here")
