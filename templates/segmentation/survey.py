@@ -33,7 +33,8 @@ WORTH = 1.5
 THICK, MIXED = 1.5, 0.15
 """Spacing across slices, in that within them, and the share of images whose slices lie across another axis."""
 STACKED = 2.0
-"""How many times as many of the structures slices across another axis show where slices cannot tell them."""
+"""How many times as many of the structures slices across one axis show as those across another where slices cannot tell
+them."""
 TELLS, SMALL, SURE = 2.0, 0.01, 4.0
 """How many times the variance of (the logarithms of) structures' extents has to be larger in mm than in voxels for
 headers to be wrong, a variance of no consequence, and what the logarithm of that ratio has to exceed, divided by the
@@ -137,15 +138,15 @@ def settle(
 
 def dimensions(how: Preprocess, looks: Sequence[Look], names: Iterable[str], seconds: float | None) -> int:
     """Those of the patch, where one is given; 2 for pictures, and for volumes where a CPU has too little time for them
-    and slices can tell the structures: cut across left and right they look alike on both sides, and of those that lie
-    behind one another, as vertebrae do, none tells which it is."""
+    and slices can tell the structures: cut across left and right they look alike on both sides, and those that lie
+    behind one another, as vertebrae do, look alike whichever way they are cut."""
     if how.patch_size != "auto":
         return len(how.patch_size)
     if all(look.size[0] == 1 for look in looks):
         return 2
     axis = across(looks) if how.slices == "auto" else how.slices
     shown = np.mean([look.shown for look in looks], axis=0)
-    stacked = shown.max() > STACKED * shown[AXES.index(axis)]
+    stacked = shown.max() > STACKED * shown.min()
     alike = stacked or (axis == "W" and sided(list(names)))
     return 2 if affords(seconds, LEAST_PATCH, how) < VOLUMES and not alike else 3
 
