@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from shared.dataset.survey.joins import plain
 from shared.dataset.survey.survey import Survey
-from shared.dataset.survey.table_looks import TableLook
+from shared.dataset.survey.table_looks import TableLook, tailed
 
 _MOST_ROWS = 20_000
 _SINGLE = 0.9
@@ -19,7 +19,8 @@ def told_apart(survey: Survey, look: TableLook, key: str) -> tuple[TableLook, tu
     """The table with a row an image, and the columns of both tables which together with the key name one row of
     `look`. None where a row a key is all that there is, and where no table tells."""
     rows = [row for row in look.rows[:_MOST_ROWS] if row[key]]
-    if len(_known(rows, (key,))) > _APART * len(rows):
+    tail = int(look.by[4:]) if key == look.key and look.by.startswith("tail") else 1
+    if len({tailed(row[key], tail) for row in rows}) > _APART * len(rows):
         return None
     for other in survey.tables:
         if other is look or not other.key or other.pattern or other.also or other.unread or other.share < 0.5:

@@ -24,8 +24,9 @@ _FEWEST_TABLES = 3
 """Tables of one kind that are one for each patient."""
 
 
-def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, str] | None:
-    """The draft with a table, and its name there. None where nothing of it names a case."""
+def with_table(draft: Draft, survey: Survey, look: TableLook, beside: bool = True) -> tuple[Draft, str] | None:
+    """The draft with a table, and its name there. None where nothing of it names a case. `beside`: rows of one key may
+    be told apart by another table."""
     records = _record_each(draft, survey, look) if look.pattern else None
     if look.pattern and records is None:
         return None
@@ -50,7 +51,7 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
         draft, told = with_sides(draft, look)
         draft, names = _named(draft, look, key, by)
         table = Table(file=file, sheet=sheet, key=key, names=names, only=released(look, key), **told)
-        if not table.rows and not table.only:
+        if beside and not table.rows and not table.only:
             draft, rows = _rows_beside(draft, survey, look, key)
             table = table.model_copy(update={"rows": rows})
         return draft.change(tables={**draft.tables, name: table}), name
@@ -74,7 +75,7 @@ def with_table(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, st
 def _rows_beside(draft: Draft, survey: Survey, look: TableLook, key: str) -> tuple[Draft, dict[str, str]]:
     """`rows` of a table, by fields that a table of the images tells."""
     found = told_apart(survey, look, key)
-    made = with_table(draft, survey, found[0]) if found else None
+    made = with_table(draft, survey, found[0], beside=False) if found else None
     if found is None or made is None:
         return draft, {}
     draft, name = made

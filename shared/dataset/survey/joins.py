@@ -114,6 +114,8 @@ _PERSON = "header.PatientID"
 _MOST_CODES = 2000
 _FINER, _ALIKE = 1.2, 0.85
 """Times as many values that a key has than one that is too coarse, and its share of the images that one names."""
+_NEARLY = 0.9
+"""Of the rows whose keys differ, and of the keys that name an image."""
 _SOME = 0.1
 """Of the images, which a further column of a row's images names."""
 
@@ -188,8 +190,10 @@ def _join(
                 continue
         table.column(column).names_files, table.column(column).by = share, by
         # A row number names some images by chance, but not as many rows; then whole names before numbers in them, and
-        # what tells rows apart best.
-        told = (round(share * (1 + matched), 2), not by.startswith("field"), len(keys) / max(1, len(table.rows)))
+        # what tells rows apart best. A whole name in each row is its key, though a few of the files are not there.
+        single = by == "stem" and matched > _NEARLY and len(keys) > _NEARLY * len(table.rows)
+        weight = round(share * (2 if single else 1 + matched), 2)
+        told = (weight, not by.startswith("field"), len(keys) / max(1, len(table.rows)))
         best = (*told, column, by) if told > best[:3] else best
     *_, column, by = best
     share = table.column(column).names_files if column else 0.0
