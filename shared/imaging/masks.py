@@ -29,8 +29,8 @@ def read_label_map(
     (X, Y, Z) in the axes of the file, or (H, W). Several files are slices; where the image's slices were sorted,
     `order` (`Image.order`) puts those of the mask in the same order. `index` is an entry of an array that holds one
     mask after the other, or a layer of a 3D Slicer segmentation. Of a palette picture the numbers are taken, not the
-    colours; grey that is saved as colour is grey. Raises BadImage for colours, for numbers that are not whole, and for
-    a JPEG whose grey values are not clearly two.
+    colours; grey that is saved as colour is grey, and one colour on black is 1 on 0. Raises BadImage for other colours,
+    for numbers that are not whole, and for a JPEG whose grey values are not clearly two.
     """
     paths = [files] if isinstance(files, Path) else list(files)
     if not paths:
@@ -65,13 +65,22 @@ def stored(path: Path, found: Format, array: str | None, index: int | None = Non
     if found.reader == "tiff":
         from .tiff import read as read_tiff
 
-        return read_tiff(path, stored=True)
+        return one_coloured(read_tiff(path, stored=True))
     if found.reader == "pictures":
         from .pictures import numbers
 
         image = numbers(path) or read([path])
-        return two_valued(image, path) if found.name in LOSSY else image
+        return two_valued(image, path) if found.name in LOSSY else one_coloured(image)
     return read([path], array=array, index=index)
+
+
+def one_coloured(image: Image) -> Image:
+    """A picture of one colour on black as 1 on 0; any other as it is."""
+    if image.array.shape[-1] != 3 or not image.colour:
+        return image
+    marked = image.array.any(axis=-1, keepdims=True)
+    found = image.array[marked[..., 0]]
+    return Image(marked.astype(np.uint8), None) if len(found) and (found == found[0]).all() else image
 
 
 def layer(path: Path, found: Format, index: int) -> Image:

@@ -208,23 +208,25 @@ def _values(piece: Piece) -> tuple[int, ...]:
     return (1,) if found == {1, 255} and max(map(len, held)) == 1 else tuple(sorted(found))
 
 
-def _colours(piece: Piece, values: Sequence[int]) -> bool:
+def _colours(values: Sequence[int]) -> bool:
     """Whether values are colours 0xRRGGBB; white alone is a binary mask that was stored in colour."""
     return any(value > 65535 for value in values) and set(values) != {0xFFFFFF}
 
 
 def _extra(piece: Piece, fit: Alignment) -> str | None:
-    """The field that tells several masks of one image apart: it varies where the shared ones are fixed."""
+    """The field that tells several masks of one image apart: it varies where the shared ones are fixed. Of those that
+    tell as many the one with the most letters: `Hard Exudates` rather than `3` or `EX`."""
     shared = list(fit.names)
-    best: tuple[int, str] | None = None
+    best: tuple[int, int, str] = (0, 0, "")
     for name in piece.fields:
         if name in shared:
             continue
         several = len({(tuple(row[one] for one in shared), row[name]) for row in piece.rows})
         alone = len({tuple(row[one] for one in shared) for row in piece.rows})
-        if several > 1.2 * alone and (best is None or several > best[0]):
-            best = (several, name)
-    return best[1] if best else None
+        letters = sum(c.isalpha() for value in set(piece.column(name)) for c in value)
+        if several > 1.2 * alone and (several, letters) > best[:2]:
+            best = (several, letters, name)
+    return best[2] or None
 
 
 def _template(piece: Piece, name: str) -> str:
@@ -238,8 +240,8 @@ def _template(piece: Piece, name: str) -> str:
 def _source(
     piece: Piece, fit: Alignment, image: Piece, structure: str | None, values: tuple[int, ...], extra: str | None
 ) -> Source:
-    colours = _colours(piece, values)
-    if colours is False and set(values) == {0xFFFFFF}:
+    colours = _colours(values)
+    if set(values) == {0xFFFFFF}:
         values = (255,)
     what = piece.pattern
     names = dict(fit.names)
@@ -252,7 +254,7 @@ def _source(
         file for file, row in zip(image.sample, image.rows, strict=True)
         if tuple(fit.form(row[key]) for key in keys) in there
     )  # fmt: skip
-    if structure is None and len(values) == 1 and not colours:
+    if structure is None and len(values) == 1:
         structure = own_name(piece.pattern, image.pattern)
     return Source(marked, fit, hits, structure, values, colours, what)
 

@@ -145,8 +145,8 @@ def _rule(
 ) -> tuple[MaskRule | None, list[str]]:
     """The rule, and the names that its structures have: USUAL where nothing names the only one."""
     files = tuple(piece.pattern for piece in source.pieces)
-    if source.colours:
-        return _palette(source, files, legends)
+    if source.colours and (made := _palette(source, files, survey, legends)) is not None:
+        return made
     if source.structure and "{" in source.structure:
         texts = dict.fromkeys(
             source.structure.replace("{structure}", value) for value in source.piece.column("structure")
@@ -180,13 +180,19 @@ def _occurring(source: Source, survey: Survey) -> tuple[int, ...]:
     return tuple(sorted({*found, *source.values} - {0}))
 
 
-def _palette(source: Source, files: tuple[str, ...], legends: Sequence[Legend]) -> tuple[MaskRule | None, list[str]]:
-    occurring = {f"#{value:06x}" for value in source.values}
+def _palette(
+    source: Source, files: tuple[str, ...], survey: Survey, legends: Sequence[Legend]
+) -> tuple[MaskRule | None, list[str]] | None:
+    """None for one colour on black that nothing names: it marks what the files are about."""
+    values = source.values if len(source.values) > 1 else _occurring(source, survey)
+    occurring = {f"#{value:06x}" for value in values}
     if len(occurring) > 1:
         occurring.discard(_VOID)
     for legend in legends:
         if legend.colors and occurring - legend.background <= set(legend.colors):
             return MaskRule(kind="palette", files=files, colors=dict(legend.colors)), list(legend.colors.values())
+    if len(occurring) == 1:
+        return None
     if len(occurring) > 20:
         return None, []
     colors = {color: f"colour {color}" for color in sorted(occurring)}
