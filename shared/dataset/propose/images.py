@@ -26,6 +26,8 @@ _SHOWN = re.compile(
     r"(?:^|[/_-])(?:docs?|figures?|assets|static|logos?|icons?|thumb(?:nail)?s?|previews?|screenshots?|demo)(?=[/_-])",
     re.IGNORECASE,
 )
+_STUDY = re.compile(r"(?:study|studie|exam|examination)(?![^\W\d_])", re.IGNORECASE)
+"""What a folder of the pictures of one examination is called."""
 _NAMES = 24
 """Names of a piece that are sought a second time before its folders are compared."""
 _BIDS = frozenset(("anat", "func", "dwi", "fmap", "perf", "pet", "meg", "eeg", "swi"))
@@ -91,7 +93,8 @@ def _of_group(
     found = []
     for channels in sets(group, others):
         whole = _drafts(task, dimensions, kind, channels, wish, legends)
-        found += [*whole, *(views for one in whole if (views := _views(one, target)) is not None)]
+        views = [made for one in whole for made in (_views(one, target), _studies(one, target)) if made is not None]
+        found += [*whole, *views]
         if kind == "slices" and wish == 2:
             flat = [replace(c, pieces=tuple(_all_slices(p) for p in c.pieces)) for c in channels]
             found += _drafts(task, 2, "picture", flat, wish, legends)
@@ -122,6 +125,21 @@ def _views(draft: Draft, target: str) -> Draft | None:
     if not case or not all(overlap(target, one) == 1.0 for one in kinds):
         return None
     what = f"a case is the files of {', '.join(kinds)} with the same {' and '.join(case)} (views of one examination)"
+    return draft.change(case=case, several="views", prior=draft.prior + 0.1).said("case", what)
+
+
+def _studies(draft: Draft, target: str) -> Draft | None:
+    """With all pictures of a folder such as `study1_positive` as the views of one case, where the request speaks of
+    studies; else None."""
+    folders, _, name = draft.pieces[0].pattern.rpartition("/")
+    called = _STUDY.match(re.sub(r"\{\w+\}", "", folders.rpartition("/")[2]))
+    alone = draft.task == "diagnosis" and draft.dimensions == 2 and draft.case == "file" and len(draft.pieces) == 1
+    if not alone or called is None or "{" not in name:
+        return None
+    case = tuple(dict.fromkeys(re.findall(r"\{(\w+)\}", folders)))
+    if not case or not overlap(target, called[0]):
+        return None
+    what = f"a case is all pictures of a folder {folders.rpartition('/')[2]} (views of one {called[0].lower()})"
     return draft.change(case=case, several="views", prior=draft.prior + 0.1).said("case", what)
 
 
