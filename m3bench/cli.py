@@ -16,6 +16,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="M3Bench: replicas, cards and runs of the benchmark."
 )
 ALL = "all"
+LIKE = "An export whose sealed cases are to be the same; its size, seed and seconds hold."
 
 
 @contextmanager
@@ -144,10 +145,14 @@ def export_command(
     layout: Annotated[str, typer.Option(help="distributed, or paper.")] = "distributed",
     seed: Annotated[int, typer.Option(help="Of the replica.")] = 0,
     seconds: Annotated[float, typer.Option(min=1, help="Of training that the prompt allows.")] = 90.0,
+    like: Annotated[Path | None, typer.Option(help=LIKE)] = None,
 ) -> None:
     """Write a workspace with a prompt to which any coding agent can be pointed; keep DIR.m3bench out of its reach."""
     with told_plainly():
-        exported.export(tasks.find(task), folder, size, layout, seed, seconds)
+        if like:
+            exported.export_like(like, folder, tasks.find(task))
+        else:
+            exported.export(tasks.find(task), folder, size, layout, seed, seconds)
         typer.echo(
             f"{folder / 'PROMPT.md'} is the prompt. `m3bench score {folder}` scores the package that is left there."
         )
@@ -183,11 +188,12 @@ def other_command(
     seed: Annotated[int, typer.Option(help="Of the replica.")] = 0,
     seconds: Annotated[float, typer.Option(min=1, help="Of training that the prompt allows.")] = 90.0,
     wall: Annotated[float, typer.Option(min=1, help="Seconds after which it is stopped.")] = 7200.0,
+    like: Annotated[Path | None, typer.Option(help=LIKE)] = None,
     output: Annotated[Path | None, typer.Option("--results", help="DIR.m3bench/results.jsonl without it.")] = None,
 ) -> None:
     """Export a task, let another agent build it with the same model and limits, and score what it left."""
     with told_plainly():
-        found = others.run(name, tasks.find(task), folder, core, size, seed, seconds, wall)
+        found = others.run(name, tasks.find(task), folder, core, size, seed, seconds, wall, like)
         results.append(output or folder.with_name(folder.name + ".m3bench") / "results.jsonl", found)
         typer.echo(tables.line(found))
 

@@ -2,7 +2,8 @@
 
 The work is divided where the test set is sealed: the Task Manager and the Data Engineer of an embedded system take the
 dataset in, the scorer locks it, and the other system gets what Module Architect and Model Trainer would get: the
-training view, the templates and the library. What it leaves is scored by the same scorer, under the same lock.
+training view, the templates and the library. What it leaves is scored by the same scorer, under the same lock. Several
+systems get the same sealed cases where one export is made like another.
 """
 
 import asyncio
@@ -36,6 +37,8 @@ from shared.training.package import FITTED
 
 NOT_STARTED: tuple[Service, ...] = ("module_architect", "model_trainer")
 """Their work is the other system's."""
+SEALED, EXPORTED, SCORED = ".m3bench", "exported.json", "scored"
+"""What lies beside a workspace ends so; there: what was exported, and the system that scored it."""
 PROMPT = Path(__file__).with_name("prompt.md")
 
 
@@ -44,18 +47,14 @@ def export(task: Task, folder: Path, size: str, layout: str, seed: int, train_se
 
     Raises UserError when either is there, or the dataset could not be locked.
     """
-    folder = folder.absolute()
-    beside = folder.with_name(folder.name + ".m3bench")
-    for place in (folder, beside):
-        if place.exists():
-            raise UserError(f"{place} is there already; name a new folder")
+    folder, beside = _new(folder)
     data = beside / "data" / task.card
     place_data(task, data, size, layout, seed)
     setting = Setting(
         task=task.name, core="", round=seed, size=size, layout=layout, train_seconds=train_seconds
     )  # fmt: skip
     request = task.requests[seed % len(task.requests)]
-    system = _up(beside)
+    system = _up(beside / "home", beside)
     try:
         with Gateway(system.settings) as gateway:
             dataset = gateway.add_dataset(card_of(task), data)["dataset_ids"][0]
@@ -65,13 +64,61 @@ def export(task: Task, folder: Path, size: str, layout: str, seed: int, train_se
         state = fold(run_id, enumerate(events, 1))
         if state.locked is None:
             raise UserError(f"{task.name} was not locked: {state.finished.reason if state.finished else state.status}")
-        draft = folder.with_name(f".{folder.name}.part")
-        asyncio.run(_write(draft, system, state, request))
         told = {"run_id": run_id, "setting": setting.model_dump(mode="json"), "request": request}
-        (beside / "exported.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
-        draft.rename(folder)
+        (beside / EXPORTED).write_text(json.dumps(told) + "\n", encoding="utf-8")
+        asyncio.run(_write(folder, system, state, request))
     finally:
-        down(Home(beside / "home"))
+        down(system.home)
+
+
+def export_like(other: Path, folder: Path, task: Task) -> None:
+    """Write the workspace of the export `other` once more, for another system on the same sealed cases. What was done
+    in `other` since is not in it.
+
+    Raises UserError where `folder` is there, or `other` is no export of this task.
+    """
+    given, told = _told(other)
+    if told["setting"]["task"] != task.name:
+        raise UserError(f"{other} is an export of {told['setting']['task']}, not of {task.name}")
+    folder, beside = _new(folder)
+    beside.mkdir()
+    for name in ("data", "home"):
+        _copy(given / name, beside / name)
+    shutil.copy(given / EXPORTED, beside)
+    system = _up(beside / "home", beside)
+    try:
+        asyncio.run(_write(folder, system, asyncio.run(_state(system, told["run_id"])), told["request"]))
+    finally:
+        down(system.home)
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """Without sockets of a system that is down, and without what is its runner's, which is made anew."""
+
+    def left(there: str, names: list[str]) -> list[str]:
+        runner = Home(Path(there)).runner.name if Path(there) == source else None
+        return [name for name in names if name == runner or (Path(there) / name).is_socket()]
+
+    shutil.copytree(source, folder, symlinks=True, ignore=left)
+
+
+def _new(folder: Path) -> tuple[Path, Path]:
+    """A folder that is not there yet, and what is sealed of it."""
+    folder = folder.absolute()
+    beside = folder.with_name(folder.name + SEALED)
+    for place in (folder, beside):
+        if place.exists():
+            raise UserError(f"{place} is there already; name a new folder")
+    return folder, beside
+
+
+def _told(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """What is sealed of an export, and what is known of it."""
+    beside = folder.absolute().with_name(folder.absolute().name + SEALED)
+    try:
+        return beside, json.loads((beside / EXPORTED).read_text(encoding="utf-8"))
+    except OSError:
+        raise UserError(f"{beside} does not hold what `m3bench export` sealed; name the folder that it wrote") from None
 
 
 def score(folder: Path, name: str, ended: bool = False) -> Result:
@@ -82,26 +129,30 @@ def score(folder: Path, name: str, ended: bool = False) -> Result:
     otherwise, and for one that `export` did not write.
     """
     folder, began = folder.absolute(), time.monotonic()
-    beside, last = folder.with_name(folder.name + ".m3bench"), folder / FITTED
+    last, (beside, told) = folder / FITTED, _told(folder)
     package = last if (last / "predict.py").is_file() else folder / "package"
-    try:
-        told = json.loads((beside / "exported.json").read_text(encoding="utf-8"))
-    except OSError:
-        raise UserError(f"{beside} does not hold what `m3bench export` sealed; name the folder that it wrote") from None
     setting = Setting.model_validate(told["setting"] | {"core": name})
     if not (package / "predict.py").is_file():
         reason = f"{package} holds no predict.py"
         if not ended:
             raise UserError(f"{reason}; once the system has stopped without one, --no-package puts that on record")
         return _nothing(setting, told["request"], reason)
-    system = _up(beside)
+    home = beside / SCORED
+    if home.exists():
+        raise UserError("this task has been scored; a run has one score, so export the task again")
+    # What was sealed stays as it was, for exports like this one.
+    _copy(beside / "home", home)
+    system = _up(home, beside)
     try:
         asyncio.run(_played(system, told["run_id"], package))
         with Gateway(system.settings) as gateway:
             events, _ = followed(gateway, told["run_id"], None, until=RunFinished)
             trace = gateway.trace(told["run_id"])
-    finally:
-        down(Home(beside / "home"))
+    except BaseException:
+        down(system.home)
+        shutil.rmtree(home)  # what has no score may be scored again
+        raise
+    down(system.home)
     state = fold(told["run_id"], enumerate(events, 1))
     found = result_of(One(setting, find(setting.task), told["request"]), state, trace, (), time.monotonic() - began)
     return found.model_copy(update={"parts": {}})
@@ -116,12 +167,22 @@ def _nothing(setting: Setting, request: str, reason: str) -> Result:
     )  # fmt: skip
 
 
-def _up(beside: Path) -> System:
-    return up(Settings(home=beside / "home"), (beside / "data",), leave_out=NOT_STARTED)
+def _up(home: Path, beside: Path) -> System:
+    return up(Settings(home=home), (beside / "data",), leave_out=NOT_STARTED)
 
 
-async def _write(folder: Path, system: System, state: RunState, request: str) -> None:
+async def _state(system: System, run_id: str) -> RunState:
+    bus = await Bus.connect(system.settings, "gateway")
+    try:
+        return await bus.state(run_id)
+    finally:
+        await bus.close()
+
+
+async def _write(whole: Path, system: System, state: RunState, request: str) -> None:
+    """The workspace, at its place once it is whole."""
     assert state.locked is not None and state.planned is not None
+    folder = whole.with_name(f".{whole.name}.part")
     store, home = Store.connect(system.settings), system.home.root
     folder.mkdir()
     view = await materialise_view(state.locked.view, store, home)
@@ -140,6 +201,7 @@ async def _write(folder: Path, system: System, state: RunState, request: str) ->
     for name, fact in facts.items():
         text = text.replace("{" + name + "}", fact)
     (folder / "PROMPT.md").write_text(text, encoding="utf-8")
+    folder.rename(whole)
 
 
 async def _played(system: System, run_id: str, package: Path) -> None:
@@ -149,8 +211,7 @@ async def _played(system: System, run_id: str, package: Path) -> None:
     bus = await Bus.connect(system.settings, "gateway")
     try:
         state = await bus.state(run_id)
-        if state.locked is None or state.trained:
-            raise UserError("this task has been scored; a run has one score, so export the task again")
+        assert state.locked is not None
         run: dict[str, Any] = {"run_id": run_id}
         module = AssembledModule(template="another system", input_shape=(1, 1, 1))
         assembled = ModuleAssembled.make(

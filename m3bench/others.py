@@ -136,8 +136,19 @@ OTHERS: dict[str, Other] = {
 }
 
 
-def run(name: str, task: Task, folder: Path, core: str, size: str, seed: int, seconds: float, wall: float) -> Result:
-    """Export the task to `folder`, let the agent work in it for at most `wall` seconds, and score what it left.
+def run(
+    name: str,
+    task: Task,
+    folder: Path,
+    core: str,
+    size: str,
+    seed: int,
+    seconds: float,
+    wall: float,
+    like: Path | None = None,
+) -> Result:
+    """Export the task to `folder`, let the agent work in it for at most `wall` seconds, and score what it left. `like`:
+    an export whose sealed cases it gets, too; its size, seed and seconds then hold.
 
     Raises UserError when the agent or its model cannot be had.
     """
@@ -160,7 +171,10 @@ def run(name: str, task: Task, folder: Path, core: str, size: str, seed: int, se
     folder = folder.absolute()
     own = folder.with_name(f"{folder.name}.{OWN}")
     environment = _environment(listing, own)
-    exported.export(task, folder, size=size, layout="distributed", seed=seed, train_seconds=seconds)
+    if like:
+        exported.export_like(like, folder, task)
+    else:
+        exported.export(task, folder, size=size, layout="distributed", seed=seed, train_seconds=seconds)
     (own / "tmp").mkdir(parents=True)
     log = own / "log"
     if other.remark:
@@ -180,7 +194,7 @@ def run(name: str, task: Task, folder: Path, core: str, size: str, seed: int, se
     }
     environment |= {name: value.format_map(known) for name, value in other.environment.items()}
     began = time.monotonic()
-    call = [*_walls(bwrap, folder, own), program, *(word.format_map(known) for word in other.arguments)]
+    call = [*_walls(bwrap, folder, own, like), program, *(word.format_map(known) for word in other.arguments)]
     with suppress(subprocess.TimeoutExpired):  # what it left by then counts
         subprocess.run(call, cwd=folder, env=environment, timeout=wall, stdin=subprocess.DEVNULL)
     took = time.monotonic() - began
@@ -192,13 +206,15 @@ def run(name: str, task: Task, folder: Path, core: str, size: str, seed: int, se
     return found.model_copy(update={"seconds": round(took, 1), "parts": parts})
 
 
-def _walls(bwrap: str, folder: Path, own: Path) -> list[str]:
+def _walls(bwrap: str, folder: Path, own: Path, like: Path | None = None) -> list[str]:
     """How to run a program that may write to its own folders and /tmp only, and ends with all that it started.
 
     It does not see what is sealed of this task, nor others beside it, nor the generators, which can make the sealed
     cases again from a seed, nor a system of the caller. It has the network, where its model is.
     """
-    tasks = [path.with_suffix(end) for path in folder.parent.glob("*.m3bench") for end in (".m3bench", "", f".{OWN}")]
+    parents = {folder.parent, *([like.absolute().parent] if like else [])}
+    sealed = [path for parent in parents for path in parent.glob(f"*{exported.SEALED}")]
+    tasks = [path.with_suffix(end) for path in sealed for end in (exported.SEALED, "", f".{OWN}")]
     # Another clone may be installed than the one that runs.
     specs = [finder.find_spec("m3bench", None) for finder in sys.meta_path]
     ours = [Path(place) for spec in specs if spec for place in spec.submodule_search_locations or ()]
@@ -206,7 +222,8 @@ def _walls(bwrap: str, folder: Path, own: Path) -> list[str]:
     words = [bwrap, "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc", "--bind", "/tmp", "/tmp"]
     words += ["--bind", str(folder), str(folder), "--bind", str(own), str(own)]
     words += [word for path in sorted(hidden) if path.is_dir() for word in ("--tmpfs", str(path))]
-    words += [word for path in folder.parent.glob("*.truth.json") for word in ("--ro-bind", os.devnull, str(path))]
+    truths = [path for parent in sorted(parents) for path in parent.glob("*.truth.json")]
+    words += [word for path in truths for word in ("--ro-bind", os.devnull, str(path))]
     return [*words, "--cap-drop", "ALL", "--unshare-pid", "--die-with-parent", "--"]
 
 

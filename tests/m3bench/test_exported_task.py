@@ -63,6 +63,19 @@ def test_what_is_exported_can_be_built_by_hand_and_scores_what_its_sealed_cases_
     assert result.metric == "auc_macro" and result.value is not None and result.level in ("ran", "valid")
     assert "has been scored" in call("score", str(folder), code=2)
 
+    # Another system gets the same cases, and nothing that the first one did.
+    other = tmp_path / "elsewhere" / "other"
+    other.parent.mkdir()
+    assert "not of KneeMRI" in call("export", "kneemri", str(other), "--like", str(folder), code=2)
+    call("export", TASK, str(other), "--like", str(folder))
+    assert "is there already" in call("export", TASK, str(other), "--like", str(folder), code=2)
+    assert not (other / "package").exists() and (other / "PROMPT.md").read_text() == prompt
+    assert (other / "train_index.jsonl").read_text() == (folder / "train_index.jsonl").read_text()
+    shutil.copytree(folder / "package", other / "package")
+    call("score", str(other), "--system", "another hand")
+    (same,) = results.read(other.with_name("other.m3bench") / "results.jsonl")
+    assert (same.value, same.low, same.setting.round) == (result.value, result.low, 3)
+
     # The same cases and package without runner and scorer.
     sealed, named = by_hand(beside, tmp_path / "cases")
     inputs = [str(tmp_path / "cases" / name) for name in named]

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -116,7 +116,7 @@ def _sources(piece: Piece, draft: Draft, looker: Looker) -> list[Source]:
             column = Counter(piece.column(extra))
             if {value.lower() for value in column} <= {channel.name.lower() for channel in draft.channels}:
                 return []  # each channel has a mask of its own: they are cases, no channels
-            wordy = sum(any(c.isalpha() for c in value) for value in column) * 2 > len(column)
+            wordy = _wordy(column)
             text = re.search(rf"([^{{}}/]*)\{{{extra}\}}", piece.pattern)
             lead = text[1].split("/")[-1] if text else ""
             # A field of view may lie beside the drawings of two.
@@ -129,6 +129,12 @@ def _sources(piece: Piece, draft: Draft, looker: Looker) -> list[Source]:
             if wordy and len(values) <= 1 and not single:
                 return [_source(piece, fit, image, _template(piece, extra), values, extra)]
     return [_source(piece, fit, image, None, values, None)]
+
+
+def _wordy(values: Collection[str]) -> bool:
+    """Whether most values have letters."""
+    known = set(values)
+    return sum(any(c.isalpha() for c in value) for value in known) * 2 > len(known)
 
 
 def _readings(piece: Piece, extra: str, shared: Sequence[str], looker: Looker) -> bool:
@@ -215,17 +221,17 @@ def _colours(values: Sequence[int]) -> bool:
 
 def _extra(piece: Piece, fit: Alignment) -> str | None:
     """The field that tells several masks of one image apart: it varies where the shared ones are fixed. Of those that
-    tell as many the one with the most letters: `Hard Exudates` rather than `3` or `EX`."""
+    tell as many the first one of words: `Hard Exudates` rather than `3`."""
     shared = list(fit.names)
-    best: tuple[int, int, str] = (0, 0, "")
+    best: tuple[int, bool, str] = (0, False, "")
     for name in piece.fields:
         if name in shared:
             continue
         several = len({(tuple(row[one] for one in shared), row[name]) for row in piece.rows})
         alone = len({tuple(row[one] for one in shared) for row in piece.rows})
-        letters = sum(c.isalpha() for value in set(piece.column(name)) for c in value)
-        if several > 1.2 * alone and (several, letters) > best[:2]:
-            best = (several, letters, name)
+        wordy = _wordy(piece.column(name))
+        if several > 1.2 * alone and (several, wordy) > best[:2]:
+            best = (several, wordy, name)
     return best[2] or None
 
 
