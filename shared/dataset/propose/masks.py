@@ -191,7 +191,7 @@ def _palette(
     for legend in legends:
         if legend.colors and occurring - legend.background <= set(legend.colors):
             return MaskRule(kind="palette", files=files, colors=dict(legend.colors)), list(legend.colors.values())
-    if len(occurring) == 1:
+    if len(values) == 1:
         return None
     if len(occurring) > 20:
         return None, []
