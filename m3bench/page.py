@@ -11,7 +11,7 @@ from m3bench.tasks import tasks
 from shared import pages
 from shared.pages.svg import FAINT, Drawing
 
-WIDTH, ROW = 460.0, 14
+WIDTH, ROW = 500.0, 14
 """Of a plot of scores with their words, and of a line in it, in pixels."""
 LEFT, RIGHT = 24.0, 270.0
 """Where its axis begins and ends."""
