@@ -23,7 +23,7 @@ TRAIN = """set -e
 cp -r templates/diagnosis built
 cp train_index.jsonl label_map.json built
 cd built
-sed -i 's/^train_seconds: .*/train_seconds: 40/' config.yaml
+sed -i 's/^ *train_seconds: .*/  train_seconds: 40/' config.yaml
 PYTHONPATH=../library M3_DATA=../data python train.py --config config.yaml
 cp -r package ../package
 """
