@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from shared.imaging import volume
+from shared.imaging.formats import kind_of
 from shared.imaging.inputs import views_of
 from shared.imaging.resample import resized
 from shared.imaging.units import looks_like_hu
@@ -174,9 +175,10 @@ def told(how: Any) -> str:
 
 def resolve(config: Any, rows: Sequence[Row], sided: bool, slices: bool) -> Any:
     """`preprocess` and `augmentation` without `auto`, as training rows and their images say. `sided`: left and right
-    mean something else; `slices`: several pictures of a case are one volume as long as no `input_shape` says what they
-    are. Raises BadImage where there are no images."""
-    how = settle(config.preprocess, glimpses(config, rows, 3 if slices else 2))
+    mean something else; `slices`: where most cases have more than MOST_VIEWS pictures, those of a case are one volume
+    as long as no `input_shape` says what they are. Raises BadImage where there are no images."""
+    views = len(rows) and np.median([len(row["files"]) for row in rows]) <= MOST_VIEWS and pictures(rows[0]["files"])
+    how = settle(config.preprocess, glimpses(config, rows, 3 if slices and not views else 2))
     if how.views == "auto":
         how = how.model_copy(update={"views": usual_views(config, rows, how)})
     if config.preprocess.input_shape == "auto":
@@ -184,6 +186,10 @@ def resolve(config: Any, rows: Sequence[Row], sided: bool, slices: bool) -> Any:
         how = how.model_copy(update={"input_shape": within(how.input_shape, most)})
     update = {"preprocess": how, "augmentation": augment.settle(config.augmentation, how, sided)}
     return config.model_copy(update=update)
+
+
+def pictures(files: Sequence[str]) -> bool:
+    return {kind_of(file) for file in files} == {"picture"}
 
 
 def affordable(config: Any, images: int) -> float:

@@ -220,3 +220,18 @@ def test_verify_batches_on_a_broken_dataset(bench, fault):
     assert not facts["ok"] and any(expected in error for error in facts["errors"]), facts["errors"]
     if fault in ("raises", "syntax"):
         assert any("(data.py:" in error for error in facts["errors"])
+
+
+def test_a_few_pictures_of_a_case_are_views_whatever_their_sizes(bench):
+    generator = np.random.default_rng(0)
+    for number in range(12):
+        files = [f"s{number}_{view}.png" for view in range(1 + number % 3)]
+        for view, name in enumerate(files):
+            pixels = generator.integers(0, 255, (40 + 8 * view, 48), dtype=np.uint8)
+            Image.fromarray(pixels).save(bench.data / name)
+        bench.add(f"s{number}", files, ("plain", "block")[number % 2], "val" if number > 7 else "train")
+    bench.names = ["plain", "block"]
+    bench.write()
+    facts = bench.probe("verify_batches", "--folder", "/workspace", "--config", "config.yaml")
+    assert facts["ok"] and facts["errors"] == []
+    assert facts["batches"]["train"]["shape"] == [4, 3, 40, 48]
