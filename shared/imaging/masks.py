@@ -78,9 +78,10 @@ def one_coloured(image: Image) -> Image:
     """A picture of one colour on black as 1 on 0; any other as it is."""
     if image.array.shape[-1] != 3 or not image.colour:
         return image
-    marked = image.array.any(axis=-1, keepdims=True)
-    found = image.array[marked[..., 0]]
-    return Image(marked.astype(np.uint8), None) if len(found) and (found == found[0]).all() else image
+    marked = np.any(image.array != 0, axis=-1)
+    found = image.array[marked]
+    one = len(found) and (found == found[0]).all()
+    return Image(marked[..., None].astype(np.uint8), None) if one else image
 
 
 def layer(path: Path, found: Format, index: int) -> Image:
