@@ -88,7 +88,8 @@ def _row(name: str, state: RunState, asked: Sequence[str], seconds: float) -> st
     score = scored(state)
     cases = "-"
     if state.locked:
-        many = sum(count for side in state.locked.counts.values() for count in side.values())
+        # Where several labels may hold, a case counts for each and once for `all`.
+        many = sum(side.get("all", sum(side.values())) for side in state.locked.counts.values())
         cases = f"{many}/{sum(state.locked.patients.values())}"
     end = state.finished.end if state.finished else state.status
     level = state.finished.level if state.finished else ""

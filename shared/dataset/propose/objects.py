@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from shared.dataset.survey.naming import evenly
+from shared.dataset.tables.forms import structure
 from shared.imaging.dicom_headers import opened
 from shared.imaging.dicom_masks import segment_name
 from shared.imaging.errors import BadImage, guarded
@@ -22,7 +23,7 @@ def structures(root: Path, files: Sequence[str], kind: str) -> list[str]:
     for file in evenly(files, _MOST):
         try:
             for name in guarded(root / file, partial(_marked, root / file, kind)):
-                found.setdefault(name.lower(), name)
+                found.setdefault(structure(name), name)
         except BadImage:
             continue
     return [name for name in found.values() if name and not _OUTLINE.fullmatch(re.sub(r"[-_]+", " ", name))]

@@ -24,6 +24,8 @@ _BEGINNING = r"^(\D*\d+)"
 _MOST_WORDS = 4
 """Words before numbers beyond which names are codes that nobody counted."""
 _MOST_SPLITS = 12
+_DENSE, _MOSTLY = 3, 0.8
+"""Numbers up to so many times their count are counted; of folders, so many have a number of their own."""
 _SIDES = {"l", "r", "left", "right", "od", "os"}
 Values = list[str | None]
 
@@ -95,7 +97,7 @@ def _folders(draft: Draft, free: Sequence[str], index: dict[str, Values]) -> lis
         if not new:
             continue
         joined = _joined(inner, index)
-        alone = [name for name in new if distinct(index[name]) == distinct(joined)]
+        alone = [name for name in new if distinct(index[name]) == distinct(joined)] or _codes(new, joined, index)
         name = alone[0] if alone else new[0]
         lead = part.partition(braces(inner[0]))[0]
         text = braces(name) if alone else _between(part, inner[0], inner[-1])
@@ -108,6 +110,17 @@ def _folders(draft: Draft, free: Sequence[str], index: dict[str, Values]) -> lis
                 if (text := _between(part, inner[0], inner[count - 1]))
             ]
     return found
+
+
+def _codes(new: Sequence[str], joined: Values, index: dict[str, Values]) -> list[str]:
+    """The one field of a folder that holds numbers, where a few of them stand behind several words, such as those of
+    two kinds of one tumour (`SOB_M_DC_13412`, `SOB_M_LC_13412`); not where numbers count anew behind each word."""
+    numbers = [name for name in new if any(c.isdigit() for value in index[name] for c in value or "")]
+    if len(numbers) != 1:
+        return []
+    known = {value for value in index[numbers[0]] if value}
+    counted = all(value.isdecimal() and int(value) <= _DENSE * len(known) for value in known)
+    return numbers if not counted and len(known) >= _MOSTLY * distinct(joined) else []
 
 
 def _joined(inner: Sequence[str], index: dict[str, Values]) -> Values:

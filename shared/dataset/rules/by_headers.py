@@ -100,17 +100,21 @@ def without_no_images(
 
 
 def without_objects(root: Path, taken: Sequence[Taken], account: Account) -> list[Taken]:
-    """Without DICOM objects that hold no image (notes, reports), and without images that a rejection note among them
-    rejects (IHE Image Object Change Management)."""
+    """Without DICOM objects that hold no image (notes, reports), without screen shots beside other images of their
+    examination, and without images that a rejection note rejects (IHE Image Object Change Management)."""
     drawn = evenly(taken, _LOOKS)
     files = [one.file for one in taken] if any(kind_of(root / one.file) == "dicom" for one in drawn) else []
-    read = headers(root, files, ("Modality", "SOPInstanceUID"))
+    read = headers(root, files, (*ABOUT_SERIES, "SOPInstanceUID"))
     objects = {file for file, told in read.items() if told.get("Modality") in _OTHER_OBJECTS}
     account.leave(NO_IMAGE_OBJECT, *sorted(objects))
     uids = {uid for file in objects if read[file]["Modality"] == "KO" for uid in rejected_by(root / file)}
     rejected = {file for file, told in read.items() if told.get("SOPInstanceUID") in uids and file not in objects}
     account.leave(REJECTED, *sorted(rejected))
-    return [one for one in taken if one.file not in objects and one.file not in rejected]
+    shot = {file for file, told in read.items() if no_image(told) is CAPTURE and file not in rejected}
+    imaged = {told.get("StudyInstanceUID") for file, told in read.items() if told and file not in shot | objects}
+    shot = {file for file in shot if read[file].get("StudyInstanceUID", "") in imaged}
+    account.leave(CAPTURE, *sorted(shot))
+    return [one for one in taken if one.file not in objects | rejected | shot]
 
 
 def without_raw(root: Path, taken: Sequence[Taken], account: Account) -> list[Taken]:

@@ -18,7 +18,7 @@ from shared.dataset.rules.reasons import Expected
 from shared.dataset.rules.sources import Sources
 from shared.dataset.shapes.annotations import Mark
 from shared.dataset.tables.cells import comparable, nearest, present
-from shared.dataset.tables.forms import same
+from shared.dataset.tables.forms import same, structure
 from shared.dataset.tables.keys import Named, match
 from shared.imaging.formats import BY_SUFFIX, suffix_of
 from shared.imaging.nrrd_names import segments
@@ -152,8 +152,8 @@ def _by_its_names(draft: Draft, root: Path) -> list[Draft]:
     numbers of readers differ, names do not lie. The draft as it is where a file has no names that are of use."""
     rule = draft.rule
     own = segments(root / draft.files[0]) if rule.kind == "file" and "nonzero" not in draft.names else {}
-    called, known = renamed(rule), {same(name) for name in (*rule.values, *rule.named)}
-    if not own or (rule.values and not any(same(called(name)) in known for name in own.values())):
+    called, known = renamed(rule), {structure(name) for name in (*rule.values, *rule.named)}
+    if not own or (rule.values and not any(structure(called(name)) in known for name in own.values())):
         return [draft]
     layers = sorted({layer for layer, _ in own})
     named = ({str(value): name for (place, value), name in own.items() if place == layer} for layer in layers)
@@ -163,7 +163,7 @@ def _by_its_names(draft: Draft, root: Path) -> list[Draft]:
 
 def renamed(rule: MaskRule) -> Callable[[str], str]:
     """What a structure is called by `named`; names that it does not know stay as they are."""
-    exact = {same(text): name for name, texts in rule.named.items() for text in (name, *texts) if "*" not in text}
+    exact = {structure(text): name for name, texts in rule.named.items() for text in (name, *texts) if "*" not in text}
     parts = [
         (re.compile(".*".join(map(re.escape, map(same, text.split("*"))))), name)
         for name, texts in rule.named.items()
@@ -174,7 +174,7 @@ def renamed(rule: MaskRule) -> Callable[[str], str]:
     def called(text: str) -> str:
         form = same(text)
         fitting = (name for pattern, name in parts if pattern.fullmatch(form))
-        return exact.get(form) or next(fitting, text)
+        return exact.get(structure(text)) or next(fitting, text)
 
     return called
 

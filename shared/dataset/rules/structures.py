@@ -14,7 +14,7 @@ from shared.dataset.rules.marked import annotation_drafts, listed_drafts, object
 from shared.dataset.rules.marked_tables import region_drafts
 from shared.dataset.rules.marks import NO_IMAGE, Data, Draft, Drafts, each, file_drafts, renamed, values_of
 from shared.dataset.tables.cells import nearest
-from shared.dataset.tables.forms import same
+from shared.dataset.tables.forms import structure
 from shared.imaging.errors import BadImage
 from shared.imaging.masks import read_label_map
 from shared.imaging.order import natural
@@ -71,15 +71,15 @@ def _rename(draft: Draft) -> None:
 
 
 def _keep_only(draft: Draft) -> None:
-    chosen = {same(name) for name in draft.rule.only}
+    chosen = {structure(name) for name in draft.rule.only}
     if not chosen:
         return
-    draft.marks = [mark for mark in draft.marks if same(mark.structure) in chosen]
+    draft.marks = [mark for mark in draft.marks if structure(mark.structure) in chosen]
     # A colour that was not asked for is background, not unknown.
     draft.names = {
-        value: name if same(name) in chosen else ""
+        value: name if structure(name) in chosen else ""
         for value, name in draft.names.items()
-        if same(name) in chosen or draft.rule.kind == "palette"
+        if structure(name) in chosen or draft.rule.kind == "palette"
     }
 
 
@@ -89,7 +89,7 @@ def _check_only(rules: Rules, made: Sequence[Sequence[Drafts]]) -> None:
             {name for draft in each(drafts) for name in _named(draft)} | set(rule.values) | set(rule.colors.values())
         )
         for name in rule.only:
-            if there and same(name) not in {same(one) for one in there}:
+            if there and structure(name) not in {structure(one) for one in there}:
                 raise RulesError(f"`only` of masks names {name!r}, which no mask has{nearest(name, natural(there))}")
 
 
@@ -103,7 +103,7 @@ def _vocabulary(rules: Rules, drafts: Sequence[list[Draft] | None]) -> dict[str,
     spellings: dict[str, Counter[str]] = {}
     for draft in each(drafts):
         for name in dict.fromkeys(_named(draft)):
-            spellings.setdefault(same(name), Counter())[name] += 1
+            spellings.setdefault(structure(name), Counter())[name] += 1
     for rule in rules.masks:
         _from_rule(rule, spellings)
     usual = {form: min(names, key=lambda name: (-names[name], name)) for form, names in spellings.items()}
@@ -119,19 +119,19 @@ def _vocabulary(rules: Rules, drafts: Sequence[list[Draft] | None]) -> dict[str,
 
 def _from_rule(rule: MaskRule, spellings: dict[str, Counter[str]]) -> None:
     """Structures that the rule names, so that a structure has its value also where no case of a few has it."""
-    chosen = {same(name) for name in rule.only}
+    chosen = {structure(name) for name in rule.only}
     listed = [name for name, value in rule.values.items() if value or rule.kind in _FROM_ZERO] + [*rule.named]
     literal = [rule.structure] if rule.structure and "{" not in rule.structure else []
     for name in (*listed, *rule.colors.values(), *literal):
-        if name and (not chosen or same(name) in chosen):
-            spellings.setdefault(same(name), Counter())[name] += 1 << 40
+        if name and (not chosen or structure(name) in chosen):
+            spellings.setdefault(structure(name), Counter())[name] += 1 << 40
 
 
 def _own_values(rules: Rules) -> dict[str, int] | None:
     rule = rules.masks[0]
     if len(rules.masks) > 1 or rule.kind not in ("file", "array") or not rule.values or rule.structure:
         return None
-    return {same(name): int(value) for value, name in values_of(rule).items()}
+    return {structure(name): int(value) for value, name in values_of(rule).items()}
 
 
 def _by_name(vocabulary: dict[str, tuple[str, int]]) -> dict[str, int]:
@@ -143,9 +143,9 @@ def _specs(drafts: Sequence[Draft], vocabulary: dict[str, tuple[str, int]]) -> t
     for draft in drafts:
         # Of label files that hold more than what was asked for, the rest is background, not unknown.
         rest = {"nonzero": 0} if draft.rule.only and draft.rule.kind in ("file", "array") else {}
-        values = rest | {value: vocabulary[same(name)][1] if name else 0 for value, name in draft.names.items()}
+        values = rest | {value: vocabulary[structure(name)][1] if name else 0 for value, name in draft.names.items()}
         shapes = tuple(
-            Shape(value=vocabulary[same(mark.structure)][1], kind=mark.kind, numbers=mark.numbers)
+            Shape(value=vocabulary[structure(mark.structure)][1], kind=mark.kind, numbers=mark.numbers)
             for mark in draft.marks
         )
         if any(values.values()) or shapes:
@@ -180,11 +180,11 @@ def _unnamed(rules: Rules, drafts: Sequence[list[Draft] | None], data: Data) -> 
     values = _values_in([draft for draft in each(drafts)], data.root, data)
     names = {f"structure {value}": value for value in values}
     if rule.only:
-        forms = {same(name): value for name, value in names.items()}
+        forms = {structure(name): value for name, value in names.items()}
         for name in rule.only:
-            if same(name) not in forms:
+            if structure(name) not in forms:
                 raise RulesError(f"`only` of masks names {name!r}, which no mask has{nearest(name, names)}")
-        names = {name: forms[same(name)] for name in rule.only}
+        names = {name: forms[structure(name)] for name in rule.only}
     kept = {"nonzero": 0} | {str(value): value for value in names.values()} if rule.only else {"*": 1}
     specs: list[tuple[MaskSpec, ...] | None] = []
     for some in drafts:

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 _FEWEST = 5
 _LONGEST_LEAD = 40
@@ -20,18 +21,22 @@ _RANK = {word: rank for rank, words in enumerate((_PRELIMINARY, _FINAL, _CORRECT
 FINAL = frozenset(_FINAL.split())
 STATE = re.compile(r"status|\bstate\b|zustand|statut|estado|stato", re.IGNORECASE)
 _SIGNED = re.compile(
-    r"\b(?:signed|signature|dictated|transcribed|reported by|gez|elektronisch|freigegeben|vidiert|signé|firmado)\b"
+    r"\b(?:signed|signature|dictated|transcribed|reported by|gez|elektronisch|freigegeben|vidiert|signé|validé|firmado"
+    r"|validado|validato|firmato)\b"
     r"|^(?:dr|prof)\b", re.IGNORECASE)  # fmt: skip
 _ELSEWHERE = re.compile(r"(?:\w+\W+)?(?:see|siehe|voir|véase)(?:\s+\w+){1,4}\W*", re.IGNORECASE)
 """`Report see old system`: the report is not here."""
-_LONGEST_SIGNATURE = 10
+_LONGEST_SIGNATURE = 12
 """Words."""
+_PAIR = re.compile(r"([^\W\d][^:\n]{0,38}?)[ \t]*[:=][ \t]*(\S+(?: \S+){0,5})")
+"""A line of a head: `IPP : 0617438`."""
 
 Record = dict[str, str]
 
 
 def blocks(text: str) -> list[Record]:
-    """A record for each report: the parts of its head, and `text`. Empty where a text is no such file.
+    """A record for each report: the parts of its head, and `text`. Empty where a text is no such file. What stands
+    before the first head, and behind the ruler that ends the last report as one ends each other, belongs to none.
 
     Of several reports of one number the final one takes the place of a preliminary one, and a corrected one of both;
     where that is not told none of them counts, and their text is empty."""
@@ -41,6 +46,10 @@ def blocks(text: str) -> list[Record]:
     if head is None or len(at) < _FEWEST:
         return []
     ends = [*at[1:], len(lines)]
+    rulers = [_last_ruler(lines[start:end]) for start, end in pairwise(at)]
+    closing = next((place for place in range(at[-1], len(lines)) if _is_ruler(lines[place])), None)
+    if closing is not None and all(rulers):
+        ends[-1] = closing
     found = [_record(head, lines[start], lines[start + 1 : end]) for start, end in zip(at, ends, strict=True)]
     texts = sum(len(one["text"].split()) > 2 for one in found)
     if texts * 2 < len(found) or len({one["number"] for one in found}) * 2 <= len(found):
@@ -49,12 +58,25 @@ def blocks(text: str) -> list[Record]:
 
 
 def _head(lines: Sequence[str]) -> re.Pattern[str] | None:
-    """What a head looks like, as the first line does: the same lead, then a number."""
-    first = next((line for line in lines if line.strip() and not _RULER.fullmatch(line.strip())), "")
-    lead = re.match(rf"(\D*?){_ID}", first)
-    if lead is None or len(lead[1]) > _LONGEST_LEAD or (len(lead[2]) < 4 and not re.search(r"[^\W\d]", lead[1])):
-        return None
-    return re.compile(re.escape(lead[1]) + _ID + r"(?!\w)")
+    """What a head looks like, as the first line does, or the first one behind a ruler: the same lead, then a number."""
+    written = [line for line in lines if line.strip()]
+    behind = (line for before, line in pairwise(written) if _is_ruler(before) and not _is_ruler(line))
+    firsts = [next((line for line in written if not _is_ruler(line)), ""), next(behind, "")]
+    for first in dict.fromkeys(firsts):
+        lead = re.match(rf"(\D*?){_ID}", first)
+        if lead and len(lead[1]) <= _LONGEST_LEAD and (len(lead[2]) >= 4 or re.search(r"[^\W\d]", lead[1])):
+            return re.compile(re.escape(lead[1]) + _ID + r"(?!\w)")
+    return None
+
+
+def _is_ruler(line: str) -> bool:
+    return bool(_RULER.fullmatch(line.strip()))
+
+
+def _last_ruler(lines: Sequence[str]) -> bool:
+    """Whether a ruler ends them, and none stands before."""
+    written = [line for line in lines if line.strip()]
+    return bool(written) and [place for place, line in enumerate(written) if _is_ruler(line)] == [len(written) - 1]
 
 
 def _record(head: re.Pattern[str], first: str, lines: Sequence[str]) -> Record:
@@ -66,12 +88,24 @@ def _record(head: re.Pattern[str], first: str, lines: Sequence[str]) -> Record:
         name, value = (named[1].strip().lower(), named[2]) if named else (f"head {len(record)}", part)
         if value:
             record.setdefault(name, value)
-    kept = [line for line in lines if not _RULER.fullmatch(line.strip())]
+    kept = [line for line in lines if not _is_ruler(line)]
     paragraphs = [one.strip() for one in re.split(r"\n\s*\n", "\n".join(kept)) if one.strip()]
+    if len(paragraphs) > 1 and (more := _pairs(paragraphs[0])):
+        record |= {name: value for name, value in more.items() if name not in record and name != "text"}
+        paragraphs.pop(0)
     while len(paragraphs) > 1 and _is_signature(paragraphs[-1]):
         paragraphs.pop()
     text = "\n\n".join(paragraphs)
     return record | {"text": "" if _ELSEWHERE.fullmatch(text) else text}
+
+
+def _pairs(paragraph: str) -> Record:
+    """Names and values of a head that goes on below its first line; empty of a paragraph that is none. Most values of a
+    head are numbers or days."""
+    found = [_PAIR.fullmatch(line.strip()) for line in paragraph.split("\n")]
+    pairs = [one for one in found if one]
+    numbers = sum(any(c.isdigit() for c in one[2]) for one in pairs)
+    return {one[1].strip().lower(): one[2] for one in pairs} if len(pairs) == len(found) <= 2 * numbers else {}
 
 
 def _is_signature(paragraph: str) -> bool:

@@ -81,6 +81,11 @@ def tight(text: str) -> str:
     return _LOOSE.sub("", _SIGNS.sub("_", _first(text)))
 
 
+def structure(text: str) -> str:
+    """One form for what people call a structure: `SPINAL CORD`, `SpinalCord` and `spinal_cord`."""
+    return tight(same(text))
+
+
 def bare(text: str) -> str:
     """The last name without letters before its number: `sub-01` and `patient_1` are `1`."""
     last = same(base(text))

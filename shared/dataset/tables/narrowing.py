@@ -21,6 +21,8 @@ _TOLD_APART = re.compile(
     r"|([^.;:]+?) (?:vs\.?|versus|contre|contra|gegen) ([^.;:]+)",
     re.IGNORECASE,
 )
+_LISTED = re.compile(r"\(([^()]+)\)|: *([^.;:\n]+)")
+_EXAMPLES = re.compile(r"\W*(?:e\.? ?g|i\.? ?a|such|like|incl|for ex|z\.? ?b|u\.? ?a|par ex|p\. ?ej|ad es)\b", re.I)
 _SHORT = 4
 """Letters of a name that may be the beginning of a word."""
 _SIDES = (
@@ -45,6 +47,8 @@ def narrowed(requirement: str, names: Sequence[str], masks: bool = False, lesion
         kept = apart
     elif limits or any(concept == "others" for part in seen.left_out for *_, concept in found("limit", part)):
         kept = called(" ".join(limits), names) or called(seen.text, names)
+    elif masks and (enumerated := _enumerated(requirement, names)):
+        kept = enumerated
     elif masks and not _collective(seen.text, names):
         kept = _wanted(seen.text, names, lesions) or kept
     gone, text = called(" ".join(seen.left_out), names), called(seen.text, names)
@@ -62,6 +66,16 @@ def _wanted(text: str, names: Sequence[str], lesions: bool) -> tuple[str, ...]:
     meant = {name for name, own in told.items() if own and own <= about and _words(name) & {_leaf(one) for one in own}}
     chosen = _of_side(text, [name for name in names if name in {*spelt, *meant}])
     return chosen if not lesions or any(read(name).concepts("finding") for name in chosen) else ()
+
+
+def _enumerated(requirement: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Structures that stand in brackets or behind a colon, several: `organs at risk (brainstem, both parotids)`."""
+    for match in _LISTED.finditer(requirement):
+        text = match[1] or match[2]
+        several = () if _EXAMPLES.match(text) else called(text, names)
+        if len(several) > 1:
+            return several
+    return ()
 
 
 def _collective(text: str, names: Sequence[str]) -> bool:
