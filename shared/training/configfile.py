@@ -51,7 +51,7 @@ class Training(Section):
     save_seconds: float = Field(default=15, ge=0)
     """At most one checkpoint in this time; a killed training loses no more than that and an epoch."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
-    """auto: mixed precision on a GPU, and bf16 on a CPU that has instructions for it. fp16 is fp32 on a CPU."""
+    """auto: mixed precision on a GPU only. bf16 is done on a CPU, too; fp16 is fp32 there."""
     processes: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     """That train together, each on its own batches. auto: one for each GPU that can be seen; one without a GPU."""
     workers: int | Literal["auto"] = "auto"

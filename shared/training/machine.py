@@ -4,7 +4,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +57,6 @@ def device_name(device: torch.device) -> str:
 def mixed_precision(wanted: Any, device: torch.device) -> torch.dtype | None:
     """What `precision` of the section `training` means on this device; None is float32."""
     on_gpu, precision = device.type == "cuda", getattr(wanted, "precision", "fp32")
-    if precision == "auto" and not on_gpu:
-        precision = "bf16" if _computes_bf16() else "fp32"
-    elif precision == "auto":
-        precision = "bf16" if torch.cuda.is_bf16_supported() else "fp16"
+    if precision == "auto":
+        precision = "fp32" if not on_gpu else "bf16" if torch.cuda.is_bf16_supported() else "fp16"
     return torch.float16 if precision == "fp16" and on_gpu else torch.bfloat16 if precision == "bf16" else None
-
-
-@cache
-def _computes_bf16() -> bool:
-    """Whether the CPU has instructions for bfloat16; without them it is slower than float32."""
-    told = Path("/proc/cpuinfo")
-    text = told.read_text(encoding="utf-8", errors="replace") if told.is_file() else ""
-    return any(f" {flag} " in f"{line} " for flag in ("avx512_bf16", "amx_bf16", "bf16") for line in text.splitlines())

@@ -60,6 +60,19 @@ def test_what_a_request_limits_itself_to(request_text: str, names: tuple[str, ..
     assert set(narrowed(request_text, names)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("request_text", "wanted"),
+    [
+        ("contour the organs at risk (brainstem, both parotids) on CT", {"Brainstem", "Parotid_L", "Parotid_R"}),
+        ("organs at risk wanted: mandible, brainstem", {"Brainstem", "Mandible"}),
+        ("all organs at risk (e.g. mandible, brainstem)", {"Brainstem", "Mandible", "Parotid_L", "Parotid_R", "PTV"}),
+        ("alle Organe (z.B. mandible und brainstem)", {"Brainstem", "Mandible", "Parotid_L", "Parotid_R", "PTV"}),
+    ],
+)  # fmt: skip
+def test_structures_that_a_request_enumerates_are_those_that_it_means(request_text: str, wanted: set[str]) -> None:
+    assert set(narrowed(request_text, ("Brainstem", "Mandible", "PTV", "Parotid_L", "Parotid_R"), masks=True)) == wanted
+
+
 CARDIAC = ("aorta", "left ventricle", "myocardium", "right ventricle")
 NECK = ("Brainstem", "Mandible", "Parotid_L", "Parotid_R", "SpinalCord")
 

@@ -176,6 +176,7 @@ def test_values_of_a_structure_are_those_inside_of_it() -> None:
         (table(changed(labelled(20), 3, label=None)), "cases_labelled", "key3"),
         (table(changed(labelled(20), 3, label="rare")), "classes_present", "rare in test"),
         (table(labelled(20, ("a",))), "classes_present", "second class"),
+        (table([case(n, label="rare" if n < 2 else "usual") for n in range(20)]), "classes_present", "class in val"),
         (table(labelled(3)), "test_patients", "3 patients"),
         (table(labelled(20, patient="same")), "test_patients", "1 patients"),
         (table(changed(labelled(20), 3, key="key4")), "cases_unique", "key4"),

@@ -39,6 +39,7 @@ def complete(
     yield names_bounded(facts)
     train = [case for case, side in zip(cases, sides, strict=True) if side == "train"]
     tested = [case for case, side in zip(cases, sides, strict=True) if side == "test"]
+    chosen_by = [case for case, side in zip(cases, sides, strict=True) if side == "val"]
     if facts.task in SEGMENTATIONS:
         yield from _masks(cases, train, facts)
     elif facts.task == "report_generation":
@@ -46,7 +47,7 @@ def complete(
     elif any(isinstance(case.label, tuple) for case in cases):
         yield from _several(cases, train, tested, facts.label_names)
     else:
-        yield from _classes(cases, train, tested, facts.label_names)
+        yield from _classes(cases, train, tested, chosen_by, facts.label_names)
 
 
 def names_bounded(facts: DatasetFacts) -> Gate:
@@ -59,13 +60,20 @@ def names_bounded(facts: DatasetFacts) -> Gate:
 
 
 def _classes(
-    cases: Sequence[CaseRecord], train: Sequence[CaseRecord], test: Sequence[CaseRecord], names: Sequence[str]
+    cases: Sequence[CaseRecord],
+    train: Sequence[CaseRecord],
+    test: Sequence[CaseRecord],
+    val: Sequence[CaseRecord],
+    names: Sequence[str],
 ) -> Iterator[Gate]:
     yield _gate("cases_labelled", [case.key for case in cases if not case.label], "cases have no label")
     held = {"train": {case.label for case in train}, "test": {case.label for case in test}}
     absent = [f"{name} in {side}" for side in held for name in names if name not in held[side]]
     absent += ["a second class"] if len(names) < 2 else []
-    yield _gate("classes_present", absent, "classes have no case where one is needed (two patients a class at least)")
+    # Without two classes there the weights cannot be chosen.
+    absent += ["a second class in val"] if len(names) > 1 and len({case.label for case in val}) < 2 else []
+    needed = "two patients a class at least, and three of two classes"
+    yield _gate("classes_present", absent, f"classes have no case where one is needed ({needed})")
 
 
 def _several(
