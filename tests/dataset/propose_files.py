@@ -63,7 +63,7 @@ def mask_volume(path: Path, values: Sequence[int] = (1,), shape: tuple[int, int,
 
 
 def dicom_series(
-    folder: Path, patient: str, slices: int = 6, prefix: str = "", study: str | None = None
+    folder: Path, patient: str, slices: int = 6, prefix: str = "", study: str | None = None, described: str = ""
 ) -> list[pydicom.Dataset]:
     """A CT series of a few slices; its files are `prefix` and a number."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def dicom_series(
         meta.TransferSyntaxUID = ExplicitVRLittleEndian
         data = FileDataset(None, {}, file_meta=meta, preamble=b"\0" * 128)
         data.SOPClassUID, data.SOPInstanceUID = CTImageStorage, meta.MediaStorageSOPInstanceUID
-        data.PatientID, data.Modality = patient, "CT"
+        data.PatientID, data.Modality, data.SeriesDescription = patient, "CT", described
         data.SeriesInstanceUID, data.StudyInstanceUID, data.FrameOfReferenceUID = series, study, f"{study[:60]}.7"
         data.InstanceNumber = number + 1
         data.ImagePositionPatient, data.ImageOrientationPatient = [0, 0, number * 2.0], [1, 0, 0, 0, 1, 0]

@@ -1,9 +1,9 @@
 """What exports of hospitals showed: two spellings of a structure, reports below a preamble, dose sheets among films,
-numbers of people behind the kind of a tumour."""
+numbers of people behind the kind of a tumour, phases of contrast, planes."""
 
 from pathlib import Path
 
-from propose_files import RANDOM, picture
+from propose_files import RANDOM, dicom_series, mask_volume, picture, table, volume
 from resolve_files import carried_out, dicom, files, structure_set, uid
 
 from shared.dataset.propose import propose
@@ -85,3 +85,33 @@ def test_numbers_of_people_behind_the_kind_of_a_tumour_tell_them(tmp_path: Path)
             picture(tmp_path / f"counted/{side}/case_{side[0]}_{number}/{view + 5 * at}.png")
     counted = propose(tmp_path / "counted", "diagnosis", target="benign or malignant")[0]
     assert counted.coverage.patients == 16
+
+
+def test_the_phase_that_is_asked_for_is_taken_whatever_each_machine_calls_it(tmp_path: Path) -> None:
+    """A list leads from the number of an examination, zeros lost, to the number of its mask."""
+    rows = []
+    for number in range(1, 15):
+        exam, study = 8123 + 31 * number, f"1.2.3.{number}"
+        called = [("Leber nativ", "Leber art. 3.0", "Leber pv"), ("ABD SIN CONTRASTE", "ABD ARTERIAL", "ABD PORTAL")]
+        for place, described in enumerate(called[number % 2]):
+            name = described.replace(" ", "_")
+            folder = tmp_path / f"PACS/{exam:08}/{place + 2:03}_{name}"
+            dicom_series(folder, f"N{number // 2}", prefix="IM", study=study, described=described)
+        mask_volume(tmp_path / f"contours/Case_{number}.nii.gz", shape=(8, 8, 6))
+        rows.append({"Nr.": number, "Accession": exam, "Side": "LR"[number % 2]})
+    table(tmp_path / "list.csv", rows)
+    best = propose(tmp_path, "anomaly_detection", target="outline liver tumours on the portal venous phase")[0]
+    assert best.coverage.cases == 14 and best.coverage.patients == 8
+    assert best.rules["exclude"][0]["unless"] == ["ABD PORTAL", "Leber pv"]
+    assert (best.rules["masks"][0]["table"], best.rules["masks"][0]["column"]) == ("list", "Nr.")
+
+
+def test_planes_of_an_examination_are_its_views(tmp_path: Path) -> None:
+    rows = []
+    for number in range(1, 25):
+        for plane in ("axial", "coronal", "sagittal"):
+            volume(tmp_path / f"knees/{plane}/{number:04}.nii.gz")
+        rows.append({"exam": f"{number:04}", "torn": number % 3 == 0})
+    table(tmp_path / "acl.csv", rows)
+    best = propose(tmp_path, "diagnosis", target="whether the cruciate ligament is torn")[0]
+    assert best.rules["several"] == "views" and best.coverage.cases == 24 and best.coverage.views == {"3": 24}

@@ -14,6 +14,7 @@ from shared.dataset.propose.draft import Channel, Draft
 from shared.dataset.propose.drawn_on import drawn_on
 from shared.dataset.propose.legend import Legend
 from shared.dataset.propose.meant import meant_pieces
+from shared.dataset.propose.phases import with_phase
 from shared.dataset.propose.unions import MOST_CHANNELS, SEQUENCE, STRAY, sets
 from shared.dataset.survey.derived import repeated, stem
 from shared.dataset.survey.family import Family
@@ -28,6 +29,8 @@ _SHOWN = re.compile(
 )
 _STUDY = re.compile(r"(?:study|studie|exam|examination)(?![^\W\d_])", re.IGNORECASE)
 """What a folder of the pictures of one examination is called."""
+_PLANE = re.compile(r"ax(?:ial)?|tra(?:ns(?:vers(?:al|e)?)?)?|cor(?:onal)?|[ck]oronar|sag(?:it{1,2}al)?", re.IGNORECASE)
+"""A direction in which an examination is sliced."""
 _NAMES = 24
 """Names of a piece that are sought a second time before its folders are compared."""
 _BIDS = frozenset(("anat", "func", "dwi", "fmap", "perf", "pet", "meg", "eeg", "swi"))
@@ -64,6 +67,7 @@ def image_drafts(
             whole = [one for one in whole if len(one.channels) > 1]
             whole += _of_group(drawn, others, task, dimensions, kind, wish, legends, target)
         found += [one.decided("image", "all series").change(prior=one.prior - 0.1) if kinds else one for one in whole]
+        found += [made for one in whole if (made := with_phase(one, survey, target)) is not None]
         if some := meant_pieces(group, target):
             # The others are images that it leaves aside on purpose.
             aside = 1 - sum(len(one.files) for one in some) / sum(len(one.files) for one in group)
@@ -116,13 +120,15 @@ def _series(
 
 
 def _views(draft: Draft, target: str) -> Draft | None:
-    """With all kinds of images of an examination as its views, where the request names each of them; else None."""
+    """With all kinds of images of an examination as its views, where the request names each of them, or where they are
+    the planes of slices; else None."""
     piece = draft.pieces[0]
     if len(draft.pieces) > 1 or draft.case != "file" or "kind" not in piece.fields:
         return None
     kinds = sorted(set(piece.column("kind")))
     case = tuple(name for name in piece.fields if name != "kind")
-    if not case or not all(overlap(target, one) == 1.0 for one in kinds):
+    planes = draft.task not in SEGMENTATIONS and all(map(_PLANE.fullmatch, kinds))
+    if not case or not (planes or all(overlap(target, one) == 1.0 for one in kinds)):
         return None
     what = f"a case is the files of {', '.join(kinds)} with the same {' and '.join(case)} (views of one examination)"
     return draft.change(case=case, several="views", prior=draft.prior + 0.1).said("case", what)

@@ -41,7 +41,7 @@ class Led:
 
 def led_by_tables(families: Sequence[Family], draft: Draft, survey: Survey) -> Iterator[Led]:
     """Each way from the images of a draft over two columns of a table to a family of masks."""
-    if len(draft.channels) != 1 or draft.case != "file" or draft.channels[0].inside:
+    if len(draft.channels) != 1 or isinstance(draft.case, tuple) or draft.channels[0].inside:
         return
     for look in survey.tables:
         if look.unread or look.pattern or look.also or not _FEWEST <= len(look.rows) <= MOST:
@@ -80,6 +80,8 @@ def _joined(draft: Draft, survey: Survey, look: TableLook) -> tuple[Draft, str, 
     files = [file for piece in channel.pieces for file in piece.files][:MOST]
     if look.key is not None and (made := with_table(draft, survey, look)) is not None:
         return *made, frozenset(files)
+    if draft.case != "file":
+        return None
     best: tuple[str, dict[str, tuple[str, str]]] | None = None
     for column in look.columns:
         named = _named(files, _values(look, column.name), CODE)

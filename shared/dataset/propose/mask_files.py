@@ -16,6 +16,7 @@ from shared.dataset.survey.family import MASK_WORD, Family
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import Alignment, Piece, align, braces, measured, piece_of
 from shared.dataset.tables.forms import numbered
+from shared.imaging.formats import BY_SUFFIX
 
 _NONE = 0.02
 """Share of the images up to which some find their mask by chance."""
@@ -109,6 +110,10 @@ def _sources(piece: Piece, draft: Draft, looker: Looker) -> list[Source]:
     if fitted is None:
         return []
     fit, image, piece = fitted
+    folders = set(re.findall(r"\{(\w+)\}", image.pattern.rpartition("/")[0]))
+    known = BY_SUFFIX.get(piece.family.suffix.lower())
+    if image.family.folders and known and known.kind == "volume" and not folders & {*fit.names.values()}:
+        return []  # a number of slices tells no volume apart
     values = _values(piece)
     if fit.several > 1.2:
         extra = _extra(piece, fit)
