@@ -86,6 +86,19 @@ def structure_set(path: Path, series: str, *names: str) -> None:
     dicom(path, "x", path.name, Modality="RTSTRUCT", **more)
 
 
+def seg_nrrd(path: Path, names: dict[int, str], layers: int = 1, size: tuple[int, int, int] = (4, 3, 2)) -> None:
+    """A segmentation of 3D Slicer: of each value one voxel."""
+    import SimpleITK
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = SimpleITK.Image(size, SimpleITK.sitkUInt8)
+    for place, (value, name) in enumerate(names.items()):
+        image[place, 0, 0] = value
+        for key, said in (("Name", name), ("LabelValue", str(value)), ("Layer", str(place % layers))):
+            image.SetMetaData(f"Segment{place}_{key}", said)
+    SimpleITK.WriteImage(image, path)
+
+
 def carried_out(root: Path, task: str = "diagnosis", dimensions: int = 2, **rules: Any) -> Resolution:
     """Rules from plain values; `images` may be one pattern."""
     if isinstance(rules.get("images"), str):

@@ -3,8 +3,8 @@ numbers of people behind the kind of a tumour, phases of contrast, planes."""
 
 from pathlib import Path
 
-from propose_files import RANDOM, dicom_series, mask_volume, picture, table, volume
-from resolve_files import carried_out, dicom, files, structure_set, uid
+from propose_files import RANDOM, dicom_series, picture, table, volume
+from resolve_files import carried_out, dicom, files, seg_nrrd, structure_set, uid
 
 from shared.dataset.propose import propose
 from shared.dataset.tables.blocks import blocks
@@ -97,13 +97,16 @@ def test_the_phase_that_is_asked_for_is_taken_whatever_each_machine_calls_it(tmp
             name = described.replace(" ", "_")
             folder = tmp_path / f"PACS/{exam:08}/{place + 2:03}_{name}"
             dicom_series(folder, f"N{number // 2}", prefix="IM", study=study, described=described)
-        mask_volume(tmp_path / f"contours/Case_{number}.nii.gz", shape=(8, 8, 6))
+        seg_nrrd(tmp_path / f"contours/Case_{number}.seg.nrrd", {1: "Tumor", 2: "Zyste"}, size=(8, 8, 6))
         rows.append({"Nr.": number, "Accession": exam, "Side": "LR"[number % 2]})
     table(tmp_path / "list.csv", rows)
     best = propose(tmp_path, "anomaly_detection", target="outline liver tumours on the portal venous phase")[0]
     assert best.coverage.cases == 14 and best.coverage.patients == 8
     assert best.rules["exclude"][0]["unless"] == ["ABD PORTAL", "Leber pv"]
     assert (best.rules["masks"][0]["table"], best.rules["masks"][0]["column"]) == ("list", "Nr.")
+    assert best.coverage.label_names == ("Tumor", "Zyste")
+    cysts = propose(tmp_path, "anomaly_detection", only=["Zyste"], target="outline cysts, portal venous phase")[0]
+    assert cysts.coverage.label_names == ("Zyste",) and cysts.rules["masks"][0]["only"] == ["Zyste"]
 
 
 def test_planes_of_an_examination_are_its_views(tmp_path: Path) -> None:

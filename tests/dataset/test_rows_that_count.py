@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from resolve_files import carried_out, dicom, picture, segmentation, text, volume
+from resolve_files import carried_out, dicom, picture, seg_nrrd, segmentation, text, volume
 
 from shared.dataset.rules.reading import read_rules
 from shared.dataset.rules.resolve import Resolution, RulesError, resolve
@@ -137,18 +137,6 @@ def test_a_table_joins_the_channels(tmp_path: Path) -> None:
         ["ct/11.nii", "pet/L1_200827.nii"], ["ct/12.nii", "pet/L2_200905.nii"],
     ]  # fmt: skip
     assert [(case.patient, case.label) for case in done.cases] == [("L1", "a"), ("L2", "b")]
-
-
-def seg_nrrd(path: Path, names: dict[int, str], layers: int = 1) -> None:
-    import SimpleITK
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    image = SimpleITK.Image([4, 3, 2], SimpleITK.sitkUInt8)
-    for place, (value, name) in enumerate(names.items()):
-        image[place, 0, 0] = value
-        for key, said in (("Name", name), ("LabelValue", str(value)), ("Layer", str(place % layers))):
-            image.SetMetaData(f"Segment{place}_{key}", said)
-    SimpleITK.WriteImage(image, path)
 
 
 def test_segments_of_slicer_go_by_their_names_not_their_numbers(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from shared.dataset.propose.texts import text_drafts
 from shared.dataset.rules.resolve import RulesError, resolve
 from shared.dataset.survey.mask_looks import all_off_grid, channel_of_masks
 from shared.dataset.survey.survey import Survey, survey
+from shared.dataset.tables.words import meant
 
 TRIED = 14
 """Drafts that are carried out on the sample; `limit` of them on everything."""
@@ -99,7 +100,10 @@ def search(seen: Survey, asked: Asked, limit: int) -> list[Tried]:
         if late or (len(tried) >= min(limit, FEWEST) and draft.prior + MOST_EARNED < best - MARGIN):
             break  # nothing that is left can come near
         for whole in _completed(_with_masks(draft, seen, part), seen, asked):
-            if (one := attempt(whole, seen, part)) is not None and one.score >= 0:
+            one = attempt(whole, seen, part)
+            if one is not None and (less := _limited(one, asked.only)) is not None:
+                one = attempt(less, seen, part) or one
+            if one is not None and one.score >= 0:
                 tried.append(one)
     tried = _distinct(tried)
     if part is seen.listing:
@@ -192,6 +196,16 @@ def attempt(draft: Draft, seen: Survey, listing: Listing) -> Tried | None:
             why = "its split is not used, since it puts patients on several sides" if torn else ""
             return attempt(_without_split(draft).said("split", why), seen, listing)
     return Tried(draft, rules, coverage, score_of(draft, rules, coverage))
+
+
+def _limited(one: Tried, only: Sequence[str]) -> Draft | None:
+    """The draft with those structures alone that were asked for, where files name more of them than is seen before the
+    masks are opened; None where there is nothing to limit."""
+    names = one.coverage.label_names
+    held = meant(only, names)[0] if only and len(one.draft.masks) == 1 else ()
+    if not 0 < len(held) < len(names):
+        return None
+    return one.draft.change(masks=(one.draft.masks[0].model_copy(update={"only": held}),))
 
 
 def _without_split(draft: Draft) -> Draft:

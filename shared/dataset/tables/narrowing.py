@@ -63,7 +63,12 @@ def _wanted(text: str, names: Sequence[str], lesions: bool) -> tuple[str, ...]:
     about = _concepts(text) - set[str]().union(*map(_concepts, spelt))
     # `Niere` and `mass` are a kidney and a tumour; `heart` is more than the myocardium.
     told = {name: _concepts(name) for name in names}
-    meant = {name for name, own in told.items() if own and own <= about and _words(name) & {_leaf(one) for one in own}}
+    exact = special(about) & read(text).concepts("finding")  # `Zyste` is what a request calls a cyst
+    meant = {
+        name
+        for name, own in told.items()
+        if own and own <= about and (_words(name) & {_leaf(one) for one in own} or own <= exact)
+    }
     chosen = _of_side(text, [name for name in names if name in {*spelt, *meant}])
     return chosen if not lesions or any(read(name).concepts("finding") for name in chosen) else ()
 
