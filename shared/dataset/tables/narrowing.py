@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 from shared.dataset.tables.words import says_nothing, words
 from shared.vocabulary.reading import BREAK, Reading, found, plain, read, special
@@ -74,12 +75,13 @@ def _wanted(text: str, names: Sequence[str], lesions: bool) -> tuple[str, ...]:
 
 
 def _enumerated(requirement: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Structures that stand in brackets or behind a colon, several: `organs at risk (brainstem, both parotids)`."""
+    """Structures that stand in brackets or behind a colon, several, where each part of the list names one: `organs at
+    risk (brainstem, both parotids)`."""
     for match in _LISTED.finditer(requirement):
         text = match[1] or match[2]
-        several = () if _EXAMPLES.match(text) else called(text, names)
-        if len(several) > 1:
-            return several
+        parts = [called(part, names) for part in re.split(r"[,/]| (?:and|und|et|y|e|en) ", text) if part.strip()]
+        if len(parts) > 1 and all(parts) and not _EXAMPLES.match(text):
+            return tuple(name for name in names if any(name in part for part in parts))
     return ()
 
 
@@ -130,7 +132,9 @@ def called(text: str, names: Sequence[str], concepts: bool = True) -> tuple[str,
     """Names that `text` says in full; by what is left of it, those whose concept it says (`Leber`), then a part or what
     it is short for (`MYO`, `IVC`). Where it speaks of one side alone, no name of the other."""
     asked = plain(listed(text))
-    many = Counter(map(_bent, words(asked)))
+    said = words(asked)
+    # `brain stem` is a Brainstem.
+    many = Counter(map(_bent, [*said, *(one + other for one, other in pairwise(said))]))
     # Of `A` or a name in other letters nothing is a word.
     full = [name for name in names if (own := _words(name)) and own <= many.keys()]
     # `liver tumours` says `liver` no second time.
