@@ -20,6 +20,7 @@ from shared.dataset.propose.inner_values import Inner, inner_values
 from shared.dataset.propose.label_rule import with_option
 from shared.dataset.propose.legend import Legend, named_values, of_codes
 from shared.dataset.propose.meant import classes_beside, unasked
+from shared.dataset.propose.sides import sideless
 from shared.dataset.propose.united import apart, merged
 from shared.dataset.propose.values import Look, cell_of, distinct, falls_into, look_at, share, table_of
 from shared.dataset.survey.column_looks import ColumnLook
@@ -30,7 +31,17 @@ from shared.dataset.survey.survey import Survey
 from shared.dataset.tables.cells import comparable
 from shared.dataset.tables.column_words import label_likeness
 from shared.dataset.tables.narrowing import listed
-from shared.dataset.tables.words import acquired, are_files, distinctive, is_none, meant, outcomes, overlap
+from shared.dataset.tables.words import (
+    acquired,
+    are_files,
+    distinctive,
+    is_none,
+    meant,
+    outcomes,
+    overlap,
+    set_aside,
+    words,
+)
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _EXPLAINED = 0.3
@@ -45,7 +56,10 @@ def with_label(
     options = [told_by_a_column(one, survey, look) for one in classes_in_names(draft, look, target)]
     if classes_beside(survey.tables, target):
         options = [one for one in options if any(overlap(target, value or "") for value in one.values)]
+    aside = set_aside(target)
+    options = [one for one in options if not any(overlap(aside, value) >= 1 for value in one.counts)]
     visits = [set(apart.called.values()) for table in survey.tables for apart in table.apart if apart.placed]
+    visits += [set(columns) for table in survey.tables for _, columns in table.sides.values()]
     options = [one for one in options if not any(set(filter(None, one.values)) <= some for some in visits)]
     options += _columns(survey, look, target)
     options += [option for one in inner_values(draft, survey) if (option := _inner(one))]
@@ -126,16 +140,20 @@ def _united(
     found: dict[frozenset[str], Option] = {}
     for first in plain:
         own = set(map(comparable, named[first.where].values()))
+        called = dict(named)
+        for one in (one for one in plain if _same_header(first, one)):
+            names = {value: name for value, name in named[one.where].items() if value != name}
+            called[one.where] = {value: named[first.where].get(value, value) for value in named[one.where]} | names
         alike = [
             one for one in plain
-            if len(own & (other := set(map(comparable, named[one.where].values())))) > 1
+            if len(own & (other := set(map(comparable, called[one.where].values())))) > 1
             and (other <= own or own <= other)
-            and (comparable(one.column) == comparable(first.column) or not any(name.isdecimal() for name in other))
+            and (_same_header(first, one) or not any(name.isdecimal() for name in other))
         ]  # fmt: skip
         tables = [(one.evidence.table, one.evidence.source.table) for one in alike if one.evidence]
         parts = [alike[place] for place in apart([one.values for one in alike], tables)]
         codes: dict[str, str] = {}
-        told = [pair for one in parts for pair in named[one.where].items()]
+        told = [pair for one in parts for pair in called[one.where].items()]
         # A value that means something else in the other table cannot be told apart.
         if len(parts) < 2 or first not in parts or any(codes.setdefault(value, name) != name for value, name in told):
             continue
@@ -146,6 +164,15 @@ def _united(
             likely=max(one.likely for one in parts) + gain,
         )  # fmt: skip
     return list(found.values())
+
+
+def _same_header(first: Option, other: Option) -> bool:
+    """Whether two columns have one header; that of a side says more than the header of a table with a row an image:
+    `DR Levels` beside `{side}_eye_DR_Level`."""
+    sided, plain = set(words(sideless(first.column))), set(words(other.column))
+    return comparable(first.column) == comparable(other.column) or (
+        sideless(first.column) != first.column and bool(plain) and plain <= sided
+    )
 
 
 def _classes(option: Option, survey: Survey, hints: Mapping[str, str], legends: Sequence[Legend]) -> Mapping[str, str]:

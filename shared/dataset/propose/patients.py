@@ -109,8 +109,27 @@ def _applied(draft: Draft, survey: Survey, option: Option) -> Draft | None:
     made = with_table(said, survey, survey.tables[option.table])
     if made is None:
         return None
-    source = Source(table=made[1], column=option.column, part=option.part)
-    return made[0].change(patient=source, prior=said.prior + 0.02)
+    draft, name = made
+    field = _repeated(draft, said, option)
+    if field:
+        draft = draft.said("patient", f"{draft.says['patient']}, else by `{braces(field)}` in the names")
+    also = Source(field=field) if field else None
+    source = Source(table=name, column=option.column, part=option.part, otherwise=also)
+    return draft.change(patient=source, prior=said.prior + 0.02)
+
+
+def _repeated(draft: Draft, before: Draft, option: Option) -> str | None:
+    """The field of the names that says what a column says, where the column has no value for some of the images; the
+    option's values are those of the draft `before`."""
+    if option.part or all(option.values):
+        return None
+    look = look_at(before)
+    for name in before.pieces[0].fields:
+        pairs = [(one, own) for one, own in zip(option.values, look.column(name), strict=True) if one]
+        everywhere = all(name in one.fields for one in (*draft.pieces, *before.pieces))
+        if everywhere and pairs and all(one == own for one, own in pairs):
+            return name
+    return None
 
 
 def _has_visits(values: Sequence[str | None]) -> bool:

@@ -6,10 +6,15 @@ from typing import Protocol, TypeVar
 
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.tables import shared_ends
+from shared.dataset.survey.sides import mirrored
 from shared.dataset.tables.words import stems, wanted, words
 
 NEAR = {"image": 0.05, "label": 0.07, "mask": 0.07, "text": 0.05, "patient": 0.05}
 """Decision -> how close in score two proposals are that explain a dataset equally."""
+
+
+_MIRRORED = 0.3
+"""The same of a column of the left and one of the right side: however many images have a value, neither is of both."""
 
 
 class Scored(Protocol):
@@ -32,7 +37,12 @@ def with_questions(tried: Sequence[T], answers: Mapping[str, str], target: str =
         if key in answers or key not in best.draft.decisions:
             continue
         # One that decides nothing of it could not be named as a choice.
-        able = [one for one in tried[1:] if key in one.draft.decisions and best.score - one.score < near]
+        mine = best.draft.decisions[key]
+        able = [
+            one for one in tried[1:]
+            if (other := one.draft.decisions.get(key)) is not None
+            and best.score - one.score < (_MIRRORED if mirrored(mine, other) else near)
+        ]  # fmt: skip
         each = {one.draft.decisions[key]: one for one in reversed(able) if _differ(best.draft, one.draft) == {key}}
         rivals = sorted(each.values(), key=lambda one: -one.score)  # of two with one choice the better
         if rivals:

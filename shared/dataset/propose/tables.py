@@ -10,7 +10,7 @@ from shared.dataset.propose.beside import told_apart
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.released import released
 from shared.dataset.propose.rows import rows_of_views
-from shared.dataset.propose.sides import with_sides
+from shared.dataset.propose.sides import with_days, with_sides
 from shared.dataset.survey.joins import TableLook, plain
 from shared.dataset.survey.pieces import align, align_numbers, braces, piece_of
 from shared.dataset.survey.survey import Survey
@@ -51,7 +51,8 @@ def with_table(draft: Draft, survey: Survey, look: TableLook, beside: bool = Tru
         draft, told = with_sides(draft, look)
         draft, names = _named(draft, look, key, by)
         table = Table(file=file, sheet=sheet, key=key, names=names, only=released(look, key), **told)
-        if beside and not table.rows and not table.only:
+        table = with_days(table, look, draft)
+        if beside and not table.rows and not table.only and "{" not in (table.key or ""):
             draft, rows = _rows_beside(draft, survey, look, key)
             table = table.model_copy(update={"rows": rows})
         return draft.change(tables={**draft.tables, name: table}), name
@@ -201,7 +202,7 @@ def _finest(look: TableLook, sampled: float) -> tuple[str, str]:
     best = look.column(look.key)
     for column in look.columns:
         single = column.by == "stem" or column.distinct >= 0.9 * rows
-        finer = single and column.distinct > 1.1 * best.distinct
+        finer = single and column.distinct > 1.1 * best.distinct and column.kind != "date"
         # Of many images a part was looked at, and a column of files names no others.
         if finer and column.names_files >= 0.85 * min(look.share, sampled) and not column.by.startswith("upto"):
             best = column

@@ -193,7 +193,9 @@ def _join(
         # what tells rows apart best. A whole name in each row is its key, though a few of the files are not there.
         single = by == "stem" and matched > _NEARLY and len(keys) > _NEARLY * len(table.rows)
         weight = round(share * (2 if single else 1 + matched), 2)
-        told = (weight, not by.startswith("field"), len(keys) / max(1, len(table.rows)))
+        # A day alone may be that of several people.
+        finer = 0.0 if table.column(column).kind == "date" else len(keys) / max(1, len(table.rows))
+        told = (weight, not by.startswith("field"), finer)
         best = (*told, column, by) if told > best[:3] else best
     *_, column, by = best
     share = table.column(column).names_files if column else 0.0

@@ -2,10 +2,10 @@
 `P07_M24_L.dcm`."""
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from math import inf
 
 from shared.dataset.survey.box_columns import called
@@ -14,34 +14,40 @@ from shared.dataset.survey.evidence import Unit, Units
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import braces
 from shared.dataset.survey.table_looks import Apart, Slot, TableLook
+from shared.dataset.tables.dates import formatted
 from shared.dataset.tables.forms import DAY, same
 from shared.dataset.tables.visits import unfilled
 
 MOST, MOST_DAYS = 12, 5000
 """Sides, or visits; days, which are visits, too."""
+_DEEPEST = 7
+"""Words from the end of a name that are looked at, and one."""
 _ENOUGH = 0.9
 _LOOKED_AT = 1000
 _APART = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[A-Z]*[a-z]+\d*|[A-Z]+\d*|\d+[A-Za-z]*|[^\W\d_]+")
 _SIDES = {
     "left": """
-        l left lt os li links linke linken linker linkes izq izda izquierda izquierdo gauche g sin sinistra sinistro sx
-        esquerda esquerdo
+        l left lt le la os oi og oe li s i e links linke linken linker linkes izq izda izquierda izquierdo gauche g sin
+        sinistra sinistro sx esquerda esquerdo
     """,
     "right": """
-        r right rt od re rechts rechte rechten rechter rechtes der dcha derecha derecho droite droit d dex destra
+        r right rt re ra od rechts rechte rechten rechter rechtes der dcha derecha derecho droite droit d dex destra
         destro dx direita direito
     """,
 }
+_BOTH = _SIDES.keys()
 _SIDE = {word: side for side, words in _SIDES.items() for word in words.split()}
 _FIRST = re.compile(r"(?:bl|base ?line|base|screening|scr|sc|initial|pre)")
+_FORMS = ("%Y%m%d", "%y%m%d", "%d%m%Y", "%d%m%y", "%m%d%Y", "%m%d%y", "%Y-%m-%d", "%d-%m-%Y", "%m-%d-%Y")
+"""In which names write days."""
 _UNITS = {"m": "m", "mo": "m", "mon": "m", "month": "m", "months": "m", "y": "y", "yr": "y", "year": "y", "years": "y",
           "w": "w", "wk": "w", "week": "w", "weeks": "w", "d": "d", "day": "d", "days": "d",
           "v": "v", "visit": "v", "t": "v", "tp": "v", "timepoint": "v", "ses": "v", "session": "v", "wave": "v",
           "fu": "f", "followup": "f", "follow up": "f"}  # fmt: skip
 _NUMBER = re.compile(r"(?:([a-z]+(?: up)?) ?0*(\d+)|0*(\d+) ?([a-z]+))")
-_PLACED = re.compile(rf"left|right|[mwdvf]\d+|{DAY.pattern}")
-"""What `sign` makes of sides and visits."""
+_PLACED = tuple(map(re.compile, ("left|right", r"[mwdvf]\d+", DAY.pattern)))
+"""What `sign` makes of sides, visits and days."""
 _EVENT_ARM = re.compile(r" arm \d+.*")
 _VISIT = re.compile(r"visit|event|session|time ?point|wave|instance|viscode|\bses\b", re.IGNORECASE)
 """Of a header: its bare numbers are visits, too."""
@@ -62,17 +68,30 @@ def sign(text: str) -> str:
     return same(plain)
 
 
+def mirrored(one: str, other: str) -> bool:
+    """Whether two texts differ in words for the left and the right side only."""
+    pairs = list(zip_longest(*(_APART.findall(text.replace("_", " ")) for text in (one, other)), fillvalue=""))
+    unlike = [(first, second) for first, second in pairs if first != second]
+    # A column `D` beside `E` is a class more likely.
+    sided = [{sign(first), sign(second)} == _BOTH and (len(first + second) > 2 or "l" in (first + second).lower())
+             for first, second in unlike]  # fmt: skip
+    return bool(sided) and all(sided)
+
+
 def tell_apart(table: TableLook, units: Units) -> None:
     """Gives a table what of the images' names tells its rows and columns apart, where several images or rows are of one
     key."""
     known = [unit for unit in evenly(units.files, _LOOKED_AT) if table.rows_of(units, unit)]
-    if not known or table.pattern or table.more or table.by in ("stem", "path", "fields"):
+    if not known or table.pattern or table.more or table.by == "fields":
         return
+    single = table.by in ("stem", "path")  # a row is of one image, and may say what is true of the other side, too
     slots = {slot: texts for slot in _slots(known) if (texts := _texts(slot, known))}
     rows = [table.rows_of(units, unit) for unit in known]
     several = [(unit[1], some) for unit, some in zip(known, rows, strict=True) if len(some) > 1]
-    table.apart = _by_rows(table, slots, several) if several else ()
+    table.apart = _by_rows(table, slots, several) if several and not single else ()
     for slot, texts in slots.items():
+        if single and not texts.keys() <= _BOTH:
+            continue
         for stem_of, columns in _by_columns(table, texts).items():
             _add(table, slot, stem_of, columns)
 
@@ -80,16 +99,23 @@ def tell_apart(table: TableLook, units: Units) -> None:
 def _slots(known: Sequence[Unit]) -> Iterator[Slot]:
     deepest = max(file.count("/") for _, file in known)
     yield from map(Slot, range(deepest))
-    yield from (Slot(-place) for place in range(1, 5))
+    yield from (Slot(-place, letters) for letters in (False, True) for place in range(1, _DEEPEST))
+    yield from (Slot(-place, words=3) for place in range(1, _DEEPEST))
 
 
 def _texts(slot: Slot, known: Sequence[Unit]) -> dict[str, str]:
-    """Sign -> text of a slot; empty where it is not one of a few in nearly each name."""
-    texts = [slot.of(file) for _, file in known]
-    found = {text for text in texts if text}
-    signs = {sign(text): text for text in found}
-    few = 2 <= len(signs) <= _at_most(signs) and len(found) == len(signs)
-    return signs if few and sum(map(bool, texts)) >= _ENOUGH * len(texts) else {}
+    """Sign -> text of a slot; empty where it is not one of a few in nearly each name. A few odd names among those of
+    sides, of visits or of days do not count."""
+    counts = Counter(text for _, file in known if (text := slot.of(file)))
+    signed = {text: sign(text) for text in counts}
+    for kind in _PLACED:
+        placed = [text for text, one in signed.items() if kind.fullmatch(one)]
+        if sum(counts[text] for text in placed) >= _ENOUGH * len(known):
+            signed = {text: signed[text] for text in placed}
+    signs = {one: text for text, one in signed.items()}
+    few = 2 <= len(signs) <= _at_most(signs) and len(signed) == len(signs)
+    few = few and (signs.keys() <= _BOTH or not slot.letters) and (all(map(DAY.fullmatch, signs)) or slot.words == 1)
+    return signs if few and sum(counts[text] for text in signed) >= _ENOUGH * len(known) else {}
 
 
 def _at_most(signs: Iterable[str]) -> int:
@@ -102,6 +128,7 @@ def _by_rows(
     """What leaves images that have several rows with one; nothing where that is true of too few."""
     found: list[Apart] = []
     able = list(_able(table, slots))
+    able += _days(table, [file for file, _ in several], {one.column for one in able})
     while able:
         left = [[(file, one.of(some, file)) for file, some in several] for one in able]
         counts = [sum(len(some) for _, some in kept) if _most(map(bool, (s for _, s in kept)), several) else inf
@@ -128,9 +155,29 @@ def _able(table: TableLook, slots: Mapping[Slot, Mapping[str, str]]) -> Iterator
             values = column.values or sorted({row[column.name] for row in table.rows})
             signs = {value: one for value in values if (one := _signed(value, column.name, texts))}
             if len(signs) > 1:
-                placed = all(map(_PLACED.fullmatch, signs.values()))
+                placed = all(any(kind.fullmatch(one) for kind in _PLACED) for one in signs.values())
                 told = {value: texts[one] for value, one in signs.items()}
                 yield Apart(column.name, slot, told, placed, unfilled(table.rows, column.name))
+
+
+def _days(table: TableLook, files: Sequence[str], known: Collection[str]) -> Iterator[Apart]:
+    """Columns of days, other than those `known`, that names write in a form of their own."""
+    slots = [one for one in _slots([(0, file) for file in files]) if not one.letters]
+    texts = {slot: Counter(text for file in files if (text := slot.of(file))) for slot in slots}
+    for column in table.columns:
+        cells = sorted({row[column.name] for row in table.rows} - {""})
+        if not 2 <= len(cells) <= MOST_DAYS or column.name in {table.key, *known} or re.search("[{}:]", column.name):
+            continue
+        for form in _FORMS:
+            try:
+                written = formatted(cells, form)
+            except ValueError:
+                break
+            for slot, counts in texts.items():
+                days = {same(text): text for text in counts}
+                told = {cell: days[same(day)] for cell, day in written.items() if same(day) in days}
+                if sum(counts[text] for text in {*told.values()}) >= _ENOUGH * len(files):
+                    yield Apart(column.name, slot, told, True, unfilled(table.rows, column.name), form)
 
 
 def _signed(value: str, header: str, texts: Mapping[str, str]) -> str:

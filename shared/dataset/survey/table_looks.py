@@ -22,6 +22,7 @@ _MOST_BYTES = 64 << 20
 _RECORDS = 4000
 """Files of one record each that are read."""
 _WORDS = re.compile(r"[^\W_]+")
+LETTERED = re.compile(r"([^\W\d_]+)\d+|\d+([^\W\d_]+)")
 _WORD_END = re.compile(r"[^\W_]*$")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 
@@ -32,15 +33,28 @@ class Slot:
 
     place: int
     """Depth of the folder from 0; below 0 the place of the word from the end of the name."""
+    letters: bool = False
+    """Whether only the letters of a word before or behind a number are meant, as the `l` of `l1`."""
+    words: int = 1
+    """Of a name that stand there together: three of a day that is written `15-04-2021`."""
 
     @property
     def field(self) -> str:
         """For patterns of rules."""
-        return f"folder{self.place + 1}" if self.place >= 0 else f"word{-self.place}"
+        kind = "letters" if self.letters else "day" if self.words > 1 else "word"
+        return f"folder{self.place + 1}" if self.place >= 0 else f"{kind}{-self.place}"
 
     def of(self, file: str) -> str:
-        parts = _WORDS.findall(stem_of(file)) if self.place < 0 else file.split("/")[:-1]
-        return parts[self.place] if -len(parts) < self.place < len(parts) else ""
+        if self.place >= 0:
+            parts = file.split("/")[:-1]
+            return parts[self.place] if self.place < len(parts) else ""
+        name = stem_of(file)
+        found = list(_WORDS.finditer(name))
+        first = self.place - self.words + 1
+        word = name[found[first].start() : found[self.place].end()] if -first <= len(found) else ""
+        if not self.letters:
+            return word
+        return ends[1] or ends[2] if (ends := LETTERED.fullmatch(word)) else ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +68,8 @@ class Apart:
     placed: bool = True
     """Whether these are sides or visits; else they may be classes of a row, too."""
     empty: Unfilled = field(default_factory=dict)
+    form: str = ""
+    """Of a day that the names write in a form of their own: `%y%m%d`."""
 
     def of(self, rows: Sequence[dict[str, str]], file: str) -> list[dict[str, str]]:
         """Those of some rows that are of an image."""

@@ -68,7 +68,8 @@ _UNSURE = re.compile(
 _REFUSED = re.compile(
     r"[^.;!?()]*\b(?:not (?:want|need|meant|asked|to be used|count)|unwanted|nicht (?:gew[uü]nscht|ben[oö]tigt)"
     r"|no se quieren)[^.;!?()]*", re.I)  # fmt: skip
-_WITHOUT = re.compile(r"\b(?:ignore|not?|without|except|excluding|ohne|nicht|sans|sin)\b[^.,;:!?()]*", re.I)
+_ASIDE = r"ignor(?:e|ing)|except|exclud(?:e|ing)|leav(?:e|ing)(?=[^.,;:!?()]*\b(?:aside|out)\b)"
+_WITHOUT = re.compile(rf"\b(?:{_ASIDE}|not?|without|ohne|nicht|sans|sin)\b[^.,;:!?()]*", re.I)
 
 
 def wanted(target: str) -> tuple[str, str]:
@@ -78,6 +79,11 @@ def wanted(target: str) -> tuple[str, str]:
     if refused and not re.search(r"\w", kept):  # `frontal films, lateral ones are not wanted`: one sentence says both
         kept, _, refused[0] = refused[0].partition(",")
     return _WITHOUT.sub(" ", kept), " . ".join([*refused, *_WITHOUT.findall(kept)])
+
+
+def set_aside(target: str) -> str:
+    """What a request wants left out. `Tumour or no tumour` leaves nothing out."""
+    return " . ".join([*_REFUSED.findall(target), *re.findall(rf"\b(?:{_ASIDE})\b[^.,;:!?()]*", target, re.I)])
 
 
 _SHORT_UNSURE = re.compile(r"n\. ?[abdv]\.|n/[ad]|k\. ?a\.", re.I)
