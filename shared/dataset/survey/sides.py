@@ -70,7 +70,7 @@ def sign(text: str) -> str:
 
 def mirrored(one: str, other: str) -> bool:
     """Whether two texts differ in words for the left and the right side only."""
-    pairs = list(zip_longest(*(_APART.findall(text.replace("_", " ")) for text in (one, other)), fillvalue=""))
+    pairs = list(zip_longest(*map(_WORD.findall, (one, other)), fillvalue=""))
     unlike = [(first, second) for first, second in pairs if first != second]
     # A column `D` beside `E` is a class more likely.
     sided = [{sign(first), sign(second)} == _BOTH and (len(first + second) > 2 or "l" in (first + second).lower())
