@@ -132,9 +132,9 @@ def called(text: str, names: Sequence[str], concepts: bool = True) -> tuple[str,
     """Names that `text` says in full; by what is left of it, those whose concept it says (`Leber`), then a part or what
     it is short for (`MYO`, `IVC`). Where it speaks of one side alone, no name of the other."""
     asked = plain(listed(text))
-    said = words(asked)
+    written = words(asked)
     # `brain stem` is a Brainstem.
-    many = Counter(map(_bent, [*said, *(one + other for one, other in pairwise(said))]))
+    many = Counter(map(_bent, [*written, *(one + other for one, other in pairwise(written))]))
     # Of `A` or a name in other letters nothing is a word.
     full = [name for name in names if (own := _words(name)) and own <= many.keys()]
     # `liver tumours` says `liver` no second time.
