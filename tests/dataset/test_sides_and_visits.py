@@ -23,7 +23,8 @@ EVENTS = {"baseline_arm_1": "BL", "month_24_arm_1": "M24"}
 
 
 def redcap(root: Path, sides: Mapping[str, str], folders: bool = False) -> dict[str, str]:
-    """A row an event, a column a side; what the fields mean stands in a dictionary. Name of a picture -> its class."""
+    """A row an event, a column a side; what the fields mean stands in a dictionary. Name of a picture -> its class,
+    where the form that tells it is complete."""
     rows, truth = [], {}
     for number in range(16):
         for event, visit in EVENTS.items() if number % 3 == 0 else [("baseline_arm_1", "BL")]:
@@ -35,7 +36,8 @@ def redcap(root: Path, sides: Mapping[str, str], folders: bool = False) -> dict[
                     else f"KOA{1003 + 4 * number}_{visit}_{named}.png"
                 )
                 picture(root / "images" / place)
-                truth[f"images/{place}"] = ("none", "mild", "severe")[grades[side]]
+                if number % 5:
+                    truth[f"images/{place}"] = ("none", "mild", "severe")[grades[side]]
             rows.append({"record_id": 1003 + 4 * number, "redcap_event_name": event, "sex": number % 2,
                          "mutation": number % 2 if visit == "BL" else "",
                          **{f"pain_{side}": number * 7 % 5 for side in sides},
@@ -62,13 +64,13 @@ def test_a_row_an_event_and_a_column_a_side(tmp_path: Path, sides: dict[str, str
     best = propose(tmp_path, "diagnosis", target="the Kellgren-Lawrence grade of a knee radiograph")[0]
     told = found(tmp_path, best)
     assert {key: label for key, (label, _) in told.items()} == truth and best.key == ""
-    assert best.coverage.patients == 16
+    assert best.coverage.patients == 12
 
 
 def test_what_only_the_first_event_asks_counts_for_all_pictures(tmp_path: Path) -> None:
     redcap(tmp_path, {"r": "R", "l": "L"})
     best = propose(tmp_path, "diagnosis", target="tell the mutation of the patient")[0]
-    assert best.coverage.cases == 44 and best.coverage.label_names == ("none", "present")
+    assert best.coverage.cases == 32 and best.coverage.label_names == ("none", "present")
     assert all(label == ("none", "present")[(int(key[10:14]) - 1003) // 4 % 2]
                for key, (label, _) in found(tmp_path, best).items())  # fmt: skip
 

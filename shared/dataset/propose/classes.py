@@ -57,6 +57,8 @@ class Option:
     """Columns of other tables, of the images of which this one says nothing."""
     codes: Mapping[str, str] | None = None
     """Value -> class, where that is known; of `also`, too."""
+    unfit: tuple[str, ...] = ()
+    """Of columns of yes and no those by which a case is not to be used, such as `not assessable`."""
 
     @property
     def separator(self) -> str | None:

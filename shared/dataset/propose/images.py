@@ -16,6 +16,7 @@ from shared.dataset.propose.legend import Legend
 from shared.dataset.propose.meant import meant_pieces
 from shared.dataset.propose.phases import with_phase
 from shared.dataset.propose.unions import MOST_CHANNELS, SEQUENCE, STRAY, sets
+from shared.dataset.propose.uploads import by_upload
 from shared.dataset.survey.derived import repeated, stem
 from shared.dataset.survey.family import Family
 from shared.dataset.survey.naming import evenly
@@ -59,7 +60,8 @@ def image_drafts(
         one for one in survey.families if one.role == "other" or (one.role == "mask" and task not in SEGMENTATIONS)
     ]
     found: list[Draft] = []
-    for dimensions, kind, group in _groups(pieces):
+    groups = ((at, kind, part) for at, kind, group in _groups(pieces) for part in by_upload(group, survey.tables))
+    for dimensions, kind, group in groups:
         kinds = kinds_of_series(group[0], survey) if len(group) == 1 else {}
         found += _series(task, kinds, group[0], target, legends)
         whole = _of_group(group, others, task, dimensions, kind, wish, legends, target)

@@ -1,17 +1,20 @@
 """From an option for the class of a case to a draft with its rule: which values are taken, what they are called."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from shared.contracts.rules import LabelRule
+from shared.contracts.rules import Excluded, LabelRule
 from shared.contracts.values import Source
 from shared.dataset.propose.classes import MOST_CLASSES, Option
 from shared.dataset.propose.draft import Draft
 from shared.dataset.propose.legend import Legend, named_values
+from shared.dataset.propose.released import finished
 from shared.dataset.propose.sides import sideless
 from shared.dataset.propose.tables import with_table
 from shared.dataset.propose.united import with_sources
-from shared.dataset.propose.values import table_of
+from shared.dataset.propose.values import look_at, table_of
+from shared.dataset.survey.joins import TableLook
 from shared.dataset.survey.survey import Survey
+from shared.dataset.tables.cells import mark
 from shared.dataset.tables.words import is_none, meant, normal_in_two_ways, unsure, usual_spellings
 
 
@@ -68,19 +71,51 @@ def with_option(
         joined = with_sources(draft, survey, [(look, column) for look, column in told if look])
         return joined[0].change(label=LabelRule(source=joined[1], classes=classes, only=kept)) if joined else None
     made = with_table(draft, survey, table) if table else None
-    if made is None:
+    if made is None or table is None:
         return None
-    draft, name = made
+    columns = option.evidence.columns if option.evidence and option.evidence.columns else (option.column,)
+    draft, name = _of_person(*made, table, columns)
+    draft = _finished(draft, survey, table, name, columns)
     if option.evidence and option.evidence.columns:
-        flags = {column: sideless(column) for column in option.evidence.columns}
+        flags = {column: (option.codes or {}).get(column, sideless(column)) for column in option.evidence.columns}
         kept = tuple(map(sideless, kept))
         missing_means = "none" if several else "leave_out"
-        return draft.change(
-            label=LabelRule(table=name, columns=flags, several=several, only=kept, missing=missing_means)
-        )
+        exclude = (*draft.exclude, *_unfit(table, name, option))
+        label = LabelRule(table=name, columns=flags, several=several, only=kept, missing=missing_means)
+        return draft.change(label=label, exclude=exclude)
     mark = option.evidence.separator if option.evidence else None
     source = Source(table=name, column=option.column)
     return draft.change(label=LabelRule(source=source, separator=mark, classes=classes, only=kept))
+
+
+def _of_person(draft: Draft, name: str, look: TableLook, columns: Sequence[str]) -> tuple[Draft, str]:
+    """With a table of the same rows by person, and its name, where a row of each visit tells images and columns are
+    filled at one visit of a person alone, such as the first."""
+    person = next((one.name for one in look.columns if one.names_people), "")
+    filled = [row[person] for row in look.rows if person and any(row.get(column) for column in columns)]
+    if not person or "{" not in (look.key or "") or len(set(filled)) < len(filled) or len(filled) == len(look.rows):
+        return draft, name
+    told = draft.tables[name].model_copy(update={"key": person, "names": f"{name}.{person}"})
+    return draft.change(tables={**draft.tables, f"{name}_people": told}), f"{name}_people"
+
+
+def _finished(draft: Draft, survey: Survey, look: TableLook, name: str, columns: Sequence[str]) -> Draft:
+    """With the rows alone in which the form that tells the class is complete."""
+    rows = [row for unit in look_at(draft).units for row in look.rows_of(survey.units, unit)]
+    only = finished(look, columns, rows)
+    if not only or draft.tables[name].key is None:
+        return draft
+    table = draft.tables[name].model_copy(update={"only": {**draft.tables[name].only, **only}})
+    told = f"{draft.says['target']}, of forms that are complete"
+    return draft.change(tables={**draft.tables, name: table}).said("target", told)
+
+
+def _unfit(look: TableLook, name: str, option: Option) -> Iterator[Excluded]:
+    """Cases of which a column of yes and no says that they are not to be used."""
+    for column in map(look.column, option.unfit):
+        yes = tuple(value for value in column.values if mark(value) == "1")
+        reason = f"{column.choice or column.name} in {look.said}"
+        yield Excluded(source=Source(table=name, column=column.name), values=yes, reason=reason)
 
 
 def _cells(survey: Survey, option: Option) -> list[str]:

@@ -22,14 +22,19 @@ from shared.dataset.propose.legend import Legend, named_values, of_codes
 from shared.dataset.propose.meant import classes_beside, unasked
 from shared.dataset.propose.sides import sideless
 from shared.dataset.propose.united import apart, merged
+from shared.dataset.propose.uploads import of_another_form
 from shared.dataset.propose.values import Look, cell_of, distinct, falls_into, look_at, share, table_of
 from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.evidence import Evidence
+from shared.dataset.survey.joins import TableLook
 from shared.dataset.survey.onehot import FEW
+from shared.dataset.survey.pieces import Piece
+from shared.dataset.survey.sides import are_visits
 from shared.dataset.survey.splits import split_of
 from shared.dataset.survey.survey import Survey
+from shared.dataset.tables.boxes import box, complete
 from shared.dataset.tables.cells import comparable
-from shared.dataset.tables.column_words import label_likeness
+from shared.dataset.tables.column_words import label_likeness, refused
 from shared.dataset.tables.narrowing import listed
 from shared.dataset.tables.words import (
     acquired,
@@ -40,10 +45,12 @@ from shared.dataset.tables.words import (
     outcomes,
     overlap,
     set_aside,
+    unsure,
     words,
 )
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_ANOTHER_FORM = 0.3
 _EXPLAINED = 0.3
 """For values of which the dataset says what they stand for."""
 
@@ -62,10 +69,12 @@ def with_label(
     visits += [set(columns) for table in survey.tables for _, columns in table.sides.values()]
     options = [one for one in options if not any(set(filter(None, one.values)) <= some for some in visits)]
     options += _columns(survey, look, target)
+    options = [one for one in options if not are_visits(set(filter(None, one.values)), survey.tables)]
     options += [option for one in inner_values(draft, survey) if (option := _inner(one))]
     options += _united(options, survey, hints, legends)
     options = [_asked(option, only, target, hints, _legends(option, survey, legends)) for option in options]
     pieces = draft.channels[0].pieces
+    options = [_of_form(option, pieces, survey) for option in options]
     whole = any(piece.family.kind == "slices" for piece in pieces)  # whose files are folders
     few = not whole and 2 * sum(len(piece.files) for piece in pieces) < len(survey.listing.images)
     options = without_places(options, only, target, hints, lambda one: _legends(one, survey, legends), few)
@@ -79,15 +88,28 @@ def with_label(
     return found
 
 
+def _of_form(option: Option, pieces: Sequence[Piece], survey: Survey) -> Option:
+    """Less likely where its column is of another form than that into which the images were uploaded."""
+    table = _table(option, survey)
+    columns = option.evidence.columns if option.evidence and option.evidence.columns else (option.column,)
+    apart = table is not None and of_another_form(pieces, table, columns)
+    return replace(option, likely=option.likely - _ANOTHER_FORM * apart)
+
+
 def _legends(option: Option, survey: Survey, legends: Sequence[Legend]) -> Sequence[Legend]:
     """With what a data dictionary says of the option's own column first."""
     column = _column(option, survey)
     return [*(of_codes(column.codes, option.counts) if column else ()), *legends]
 
 
+def _table(option: Option, survey: Survey) -> TableLook | None:
+    if option.table is not None:
+        return survey.tables[option.table]
+    return table_of(survey, option.evidence) if option.evidence else None
+
+
 def _column(option: Option, survey: Survey) -> ColumnLook | None:
-    table = survey.tables[option.table] if option.table is not None else None
-    table = table_of(survey, option.evidence) if option.evidence and table is None else table
+    table = _table(option, survey)
     return next((one for one in table.columns if one.name == option.column), None) if table else None
 
 
@@ -197,16 +219,18 @@ def _columns(survey: Survey, look: Look, target: str) -> list[Option]:
         if evidence.table is None or evidence.source.column is None:
             continue
         if evidence.columns:
-            flags = tuple(name for name in evidence.columns if label_likeness(name) > 0.2)
+            table = table_of(survey, evidence)
+            columns = [table.column(name) for name in evidence.columns] if table else []
+            flags = [one for one in columns if label_likeness(one.choice or one.name) > 0.2 or _unfit(one)]
             if len(flags) < 2:
                 continue
-            found.append(_flags(replace(evidence, columns=flags), look.of(evidence.of), target))
-            together |= set(flags) if found[-1].likely > 0.5 else set()
+            found.append(_flags(evidence, flags, look.of(evidence.of), target))
+            together |= {one.name for one in flags} if found[-1].likely > 0.5 else set()
             if (one := _summary(evidence, survey, look, target)) is not None:
                 found.append(one)
             continue
         table, column = table_of(survey, evidence), evidence.source.column
-        if table is None or column is None or are_files(evidence.values):
+        if table is None or column is None or are_files(evidence.values) or complete(column, evidence.values):
             continue
         known = table.column(column)
         if known.likeness <= 0.5 and numbers(evidence.values) and not known.asked(target):
@@ -221,23 +245,36 @@ def _columns(survey: Survey, look: Look, target: str) -> list[Option]:
     return [*(one for one in found if one.table is not None or one.column not in together), *_unjoined(survey, look)]
 
 
-def _flags(evidence: Evidence, values: Sequence[str | None], target: str) -> Option:
-    """Columns of yes and no as findings, one or several of a case. A few that overlap are findings where a column says
-    `No Finding`, or where the request names several and none implies another; else each is a target of its own, and
-    which is meant is a question."""
-    held = [set(value.split("|")) - {""} for value in values if value is not None]
-    option = Option(evidence.where, list(values), 0.62, evidence=evidence)
+def _flags(evidence: Evidence, columns: Sequence[ColumnLook], values: Sequence[str | None], target: str) -> Option:
+    """Columns of yes and no as findings, one or several of a case. Check boxes of one question are findings together.
+    Other columns, if a few that overlap, are where one says `No Finding`, or where the request names several and none
+    implies another; else each is a target of its own, and which is meant is a question."""
+    called = {one.name: one.choice or one.name for one in columns}
+    unfit = tuple(one.name for one in columns if _unfit(one))
+    kept = [None if value is None or set(unfit) & set(value.split("|")) else value for value in values]
+    held = [set(value.split("|")) - {""} for value in kept if value is not None]
+    findings = tuple(name for name in called if name not in unfit)
+    asked = any(box(name)[0] for name in findings)
+    codes = called if asked else None
+    evidence = replace(evidence, columns=findings)
+    likely = 0.62 + 0.35 * asked * max(one.asked(target) for one in columns)
+    option = Option(evidence.where, kept, likely, evidence=evidence, codes=codes, unfit=unfit)
     if all(len(one) == 1 for one in held):
         return option
-    findings = tuple(name for name in evidence.columns if not is_none(name))
-    if len(findings) > 1:
-        option = replace(option, evidence=replace(evidence, columns=findings))
-    if len(findings) > FEW or len(findings) < len(evidence.columns):
+    worded = tuple(name for name in findings if not is_none(called[name]))
+    if len(worded) > 1:
+        option = replace(option, evidence=replace(evidence, columns=worded))
+    if asked or len(worded) > FEW or len(worded) < len(findings):
         return option
-    places = [{at for at, one in enumerate(held) if name in one} for name in findings]
+    places = [{at for at, one in enumerate(held) if name in one} for name in worded]
     nested = any(one <= other for one, other in permutations(places, 2))
-    named = [name for name in findings if overlap(target, name) > 0]
+    named = [name for name in worded if overlap(target, name) > 0]
     return option if len(named) > 1 and not nested else replace(option, likely=0.3)
+
+
+def _unfit(column: ColumnLook) -> bool:
+    """Whether a yes in a column says that nobody knows: `not assessable`, beside the findings of a question."""
+    return unsure(column.choice or column.name) or bool(column.choice and refused(column.choice, column.values))
 
 
 def _summary(evidence: Evidence, survey: Survey, look: Look, target: str) -> Option | None:

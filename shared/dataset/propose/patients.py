@@ -198,9 +198,9 @@ def _header(draft: Draft, survey: Survey) -> Option | None:
 def _columns(survey: Survey, look: Look) -> list[Option]:
     found = []
     for number, table in enumerate(survey.tables):
-        if table.key is None:
-            continue
-        for column in table.columns:
+        for column in table.columns if table.key is not None else ():
+            if column.name == table.key and "{" in table.key:
+                continue
             words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", column.name)
             people = column.names_people
             numbers = column.kind in ("id", "category", "integer") and not ABOUT.search(words)
@@ -245,7 +245,12 @@ def _row(survey: Survey, look: Look) -> Option | None:
     """The row of a table that names several images, a few at the most: they belong together. A row of a site or a class
     holds many people."""
     for number, table in enumerate(survey.tables):
-        if table.key and not table.pattern and table.column(table.key).distinct >= 0.95 * len(table.rows):
+        if (
+            table.key
+            and "{" not in table.key
+            and not table.pattern
+            and table.column(table.key).distinct >= 0.95 * len(table.rows)
+        ):
             values = look.of(cell_of(survey, table, table.key))
             if (
                 share(values) > 0.95

@@ -1,9 +1,11 @@
-"""Rows that count where a table has several of one key, by what a column says of their state."""
+"""Rows that count, by what a column says of their state: final ones of several of a key, forms that are complete."""
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 
 from shared.dataset.survey.table_looks import TableLook
 from shared.dataset.tables.blocks import FINAL, STATE
+from shared.dataset.tables.boxes import complete
 from shared.dataset.tables.words import split_words
 
 _FEW = 8
@@ -28,6 +30,26 @@ def released(look: TableLook, key: str) -> dict[str, tuple[str, ...]]:
         if final and len(final) < len(values) and one >= _MOST * len(several):
             return {column.name: final}
     return {}
+
+
+def form(look: TableLook, columns: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """The column behind some that says in which state their form is, and how it says that it is complete."""
+    own = {*columns, *(name for column in columns if column in look.sides for name in look.sides[column][1].values())}
+    written = [*(look.written or look.columns)]
+    behind = written[max((at + 1 for at, one in enumerate(written) if one.name in own), default=len(written)) :]
+    states = ((one.name, final) for one in behind if (final := complete(one.name, one.values)) is not None)
+    return next(states, ("", ()))
+
+
+def finished(
+    look: TableLook, columns: Collection[str], rows: Sequence[Mapping[str, str]]
+) -> dict[str, tuple[str, ...]]:
+    """`only` of a table: rows in which the form with some columns is complete. Empty where too few of the `rows` of
+    images are, where no other holds anything, and where a visit of the images leaves the form out."""
+    state, final = form(look, columns)
+    held = [row[state] in final for row in rows if any(row.get(column) for column in columns)] if final else []
+    left_out = any(state in empty for one in look.apart for visit, empty in one.empty.items() if visit in one.called)
+    return {state: final} if held and not all(held) and sum(held) * 2 >= len(held) and not left_out else {}
 
 
 def _final(value: str) -> bool:

@@ -20,6 +20,7 @@ from shared.dataset.tables.words import slug
 _ENOUGH = 0.05
 _MOST_ROWS = 20_000
 _WORD_END = re.compile(r"(?:\{\w+\}|[^\W_])*$")
+_TOKEN = re.compile(r"(\{\w+\})|[^\W_]+")
 _FEWEST_TABLES = 3
 """Tables of one kind that are one for each patient."""
 
@@ -246,25 +247,27 @@ def _named(draft: Draft, look: TableLook, key: str, by: str) -> tuple[Draft, str
             named = sum(plain(value) in keys for value in column) >= 0.5 * look.share * len(column)
             if column and named and all(name in piece.fields for piece in draft.pieces):
                 return draft, name
-    if by.startswith(("upto", "word")) and (made := _upto(draft, keys, look.share, by.startswith("word"))) is not None:
-        return made, "unit"
+    if by.startswith(("upto", "word")) and (found := _upto(draft, keys, look.share, by.startswith("word"))) is not None:
+        return found
     return draft, "path" if by in ("stem", "path") else "auto"
 
 
-def _upto(draft: Draft, keys: set[str], share: float, word: bool) -> Draft | None:
-    """The beginning of the files' names or of a `word` up to where the key ends as one field, in folders, too."""
+def _upto(draft: Draft, keys: set[str], share: float, word: bool) -> tuple[Draft, str] | None:
+    """The beginning of the files' names up to where the key ends as one field, in folders, too; of `word` that of a
+    word up to a field."""
     first = draft.channels[0].pieces[0]
     if len(draft.pieces) > 1:
         return None
     name = first.pattern if word else first.pattern.rpartition("/")[2]
-    for field in reversed(first.fields):
-        if (end := name.find(braces(field))) <= 0:
+    for found in reversed([*_TOKEN.finditer(name.removesuffix(first.family.suffix))]):
+        if word and not found[1]:
             continue
-        start = len(name[:end]) - len(_WORD_END.findall(name[:end])[0]) if word else 0
-        made = draft.replaced(name[start : end + len(field) + 2], "unit")
-        column = made.pieces[0].column("unit") if made else []
-        if sum(plain(value) in keys for value in column) >= 0.5 * share * len(column) > 0:
-            return made
+        start = found.start() - len(_WORD_END.findall(name[: found.start()])[0]) if word else 0
+        whole = name[start : found.end()]
+        made, field = (draft, whole[1:-1]) if whole == found[1] else (draft.replaced(whole, "unit"), "unit")
+        column = made.pieces[0].column(field) if made else []
+        if made and sum(plain(value) in keys for value in column) >= 0.5 * share * len(column) > 0:
+            return made, field
     return None
 
 

@@ -151,7 +151,7 @@ def _examined(draft: Draft, survey: Survey, table: TableLook, name: str) -> Draf
 def _by_row(draft: Draft, survey: Survey, table: TableLook, name: str) -> Draft:
     """Pictures that one row is about are views of one examination, whatever of their names leads to it."""
     column = table.key
-    if not column or draft.case != "file" or draft.dimensions == 3:
+    if not column or "{" in column or draft.case != "file" or draft.dimensions == 3:
         return draft
     rows = [value for value in look_at(draft).of(cell_of(survey, table, column)) if value]
     if table.column(column).distinct < _SINGLE * len(table.rows) or len(set(rows)) * 1.02 > len(rows):

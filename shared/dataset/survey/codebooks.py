@@ -2,9 +2,13 @@
 lists of codes, a row for each code of each column."""
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 
+from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.table_looks import TableLook
+from shared.dataset.tables.boxes import box, is_record
+from shared.dataset.tables.cells import mark
 
 _FEWEST, _MOST = 3, 5000
 _NAMED = 0.5
@@ -13,12 +17,20 @@ _CODE = re.compile(r"\s*(-?\w{1,8})\s*[,=:]\s*(\S.*?)\s*")
 
 
 def describe(tables: Sequence[TableLook]) -> None:
-    """Gives columns what a dictionary among the tables says of them."""
+    """Gives columns what a dictionary among the tables says of them, or their own header does."""
+    for table in tables:
+        for column in table.columns:
+            answer = box(column.name)[1]
+            column.choice = "" if answer.lstrip("-").isdecimal() else answer
+        if table.columns and is_record([column.name for column in table.columns]):
+            table.columns[0].names_people = True
     for book in tables:
         if not _FEWEST <= len(book.rows) <= _MOST or book.pattern:
             continue
         for table in tables:
-            known = {column.name.strip().lower(): column for column in table.columns}
+            known: dict[str, list[ColumnLook]] = defaultdict(list)
+            for column in table.columns:
+                known[(box(column.name)[0] or column.name).strip().lower()].append(column)
             named = next((one.name for one in book.columns if _names(book, one.name, known.keys())), None)
             if table is book:
                 continue
@@ -27,10 +39,13 @@ def describe(tables: Sequence[TableLook]) -> None:
                 continue
             said = _saying(book, named)
             for row in book.rows:
-                column = known.get(row[named].strip().lower())
-                if column is not None:
-                    column.about = row[said] if said else ""
-                    column.codes = next((codes for cell in row.values() if (codes := codes_in(cell))), {})
+                codes = next((codes for cell in row.values() if (codes := codes_in(cell))), {})
+                answers = {code.lower(): name for code, name in codes.items()}
+                for column in known.get(row[named].strip().lower(), ()):
+                    column.choice = answers.get(box(column.name)[1].lower(), column.choice)
+                    column.about = ": ".join(filter(None, (row[said] if said else "", column.choice)))
+                    ticked = {value: column.choice for value in column.values if mark(value) == "1"}
+                    column.codes = ticked if column.choice else codes
 
 
 def _listed(book: TableLook, table: TableLook) -> None:
@@ -73,8 +88,8 @@ def _saying(book: TableLook, named: str) -> str | None:
 
 def codes_in(cell: str) -> dict[str, str]:
     """`0, none | 1, mild` and `0=none; 1=mild` as code -> name; empty of anything else."""
-    for mark in ("|", "\n", ";"):
-        found = [_CODE.fullmatch(part) for part in cell.split(mark) if part.strip()]
+    for between in ("|", "\n", ";"):
+        found = [_CODE.fullmatch(part) for part in cell.split(between) if part.strip()]
         if len(found) > 1 and all(found):
             return {one[1]: one[2] for one in found if one}
     return {}

@@ -45,6 +45,8 @@ class ColumnLook:
     """What a data dictionary of the dataset says of it."""
     codes: Mapping[str, str] = field(default_factory=dict)
     """Value -> its name there."""
+    choice: str = ""
+    """Of a check box: the answer that it stands for."""
 
     @property
     def likeness(self) -> float:

@@ -18,6 +18,7 @@ from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.sides import tell_apart
 from shared.dataset.survey.table_looks import TableLook, as_rows, keys_of, plain, read_tables, record_key, tailed
 from shared.dataset.survey.table_parts import of_other_images, united
+from shared.dataset.survey.weaving import weave
 from shared.dataset.tables.forms import code
 from shared.dataset.tables.keys import leading, woven
 from shared.dataset.tables.tables import TableError
@@ -71,6 +72,9 @@ def join_tables(
         if not table.pattern:
             _join_leading(table, units)
         tell_apart(table, units)
+        while not table.apart and weave(table, units, names, keyed):
+            table.index = _index(table)
+            tell_apart(table, units)
     return sorted(tables, key=lambda table: (-table.share, table.file))
 
 

@@ -1,9 +1,12 @@
 """Columns with yes and no that are classes together."""
 
+from collections.abc import Sequence
+
 from shared.contracts.values import Source
 from shared.dataset.survey.column_looks import ColumnLook
 from shared.dataset.survey.evidence import Evidence, Units
 from shared.dataset.survey.table_looks import TableLook
+from shared.dataset.tables.boxes import box
 from shared.dataset.tables.cells import comparable, mark
 from shared.dataset.tables.column_words import verdict
 
@@ -19,12 +22,16 @@ def is_flag(column: ColumnLook) -> bool:
 
 
 def onehot_evidence(units: Units, table: TableLook) -> list[Evidence]:
-    """The flag columns of a table, where there are two or more."""
-    # What readers agreed upon is a class of its own, beside what each of them found.
-    flags = [one for one in table.columns if is_flag(one) and one.name != table.key and not verdict(one.name)]
-    if len(flags) < _FEWEST:
-        return []
-    names = [one.name for one in flags]
+    """The flag columns of a table, where there are two or more: the check boxes of each question, and all others."""
+    asked: dict[str, list[str]] = {}
+    for one in table.columns:
+        # What readers agreed upon is a class of its own, beside what each of them found.
+        if is_flag(one) and one.name != table.key and not verdict(one.name):
+            asked.setdefault(box(one.name)[0], []).append(one.name)
+    return [found for names in asked.values() if len(names) >= _FEWEST for found in _together(units, table, names)]
+
+
+def _together(units: Units, table: TableLook, names: Sequence[str]) -> list[Evidence]:
 
     def of(number: int, file: str) -> str | None:
         rows = table.rows_of(units, (number, file))
@@ -42,7 +49,8 @@ def onehot_evidence(units: Units, table: TableLook) -> list[Evidence]:
     if not any(counts.values()):
         return []
     share = having / max(1, len(units.files))
-    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    said = [f"{choice} ({name})" if (choice := table.column(name).choice) else name for name in names[:4]]
+    shown = ", ".join(said) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return [
         Evidence(
             Source(table=table.name, column=names[0]),

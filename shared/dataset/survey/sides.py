@@ -14,6 +14,7 @@ from shared.dataset.survey.evidence import Unit, Units
 from shared.dataset.survey.naming import evenly
 from shared.dataset.survey.pieces import braces
 from shared.dataset.survey.table_looks import Apart, Slot, TableLook
+from shared.dataset.tables.boxes import are_uploads
 from shared.dataset.tables.dates import formatted
 from shared.dataset.tables.forms import DAY, same
 from shared.dataset.tables.visits import unfilled
@@ -66,6 +67,17 @@ def sign(text: str) -> str:
         if kind := _UNITS.get(unit):
             return f"m{12 * number}" if kind == "y" else f"{kind}{number}" if number or kind == "v" else "m0"
     return same(plain)
+
+
+def are_visits(texts: Collection[str], tables: Sequence[TableLook]) -> bool:
+    """Whether words are of visits that a column names, such as `baseline` and `12` of `month_12_arm_1`."""
+    worded = any(re.search(r"[^\W\d_]", text) for text in texts)
+    for column in (one for table in tables if worded for one in table.columns if _VISIT.search(one.name)):
+        placed = [value for value in column.values if any(kind.fullmatch(sign(value)) for kind in _PLACED)]
+        called = {word for value in placed for word in (sign(value), *_APART.findall(value.lower()))}
+        if len(texts) > 1 and all(text.lower() in called or sign(text) in called for text in texts):
+            return True
+    return False
 
 
 def mirrored(one: str, other: str) -> bool:
@@ -198,6 +210,8 @@ def _by_columns(table: TableLook, texts: Mapping[str, str]) -> dict[str, dict[st
     for column in table.columns:
         if column.name in taken or column.names_files > 0.2 or re.search("[{}]", column.name):
             continue
+        if are_uploads(row[column.name] for row in table.rows):
+            continue  # their names end with its own
         for start, end in _words(column.name):
             one = sign(word := column.name[start:end])
             if one in texts and re.search(r"[^\W\d_]", word):
@@ -223,7 +237,7 @@ def _add(table: TableLook, slot: Slot, name: str, columns: Mapping[str, str]) ->
     table.sides = {**table.sides, whole: (slot, columns)}
     cells = [{whole: row[column]} for row in table.rows for column in columns.values()]
     table.written = table.written or table.columns
-    made = replace(column_look(whole, cells), about=own[0].about, codes=own[0].codes)
+    made = replace(column_look(whole, cells), about=own[0].about, codes=own[0].codes, choice=own[0].choice)
     table.columns = [*(one for one in table.columns if one not in own), made]
     for row in table.rows:
         row[whole] = next((row[column] for column in columns.values() if row[column]), "")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from shared.dataset.files.looking import Looker
@@ -185,7 +186,8 @@ def tailed(path: str, count: int) -> str:
 
 def keys_of(units: Units, unit: Unit, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """What a table may call an image -> its plain form: stem, each folder, each field of the name, the part of a name
-    up to a field, as `case_001` of `case_001_img.png`, and the word that a field ends, as `E07` of `sub-S1_ses-E07`."""
+    up to a field or words behind it, as `case_001` and `case_001_base` of `case_001_base_img.png`, and the word that a
+    field ends, as `E07` of `sub-S1_ses-E07`."""
     number, file = unit
     parts = file.split("/")
     for by in only:
@@ -201,16 +203,21 @@ def keys_of(units: Units, unit: Unit, only: Sequence[str] = ()) -> Iterator[tupl
         if not only or f"folder{depth}" in only:
             yield f"folder{depth}", plain(part)
     if not only or any(one.startswith(("field", "upto", "word")) for one in only):
-        regex = units.families[number].regex
-        found = regex.fullmatch(file)
-        for name, text in found.groupdict().items() if found else ():
-            yield f"field{name}", plain(text)
-            start = file.rfind("/", 0, found.start(name)) + 1 if found else 0
-            if found and start < found.start(name):
-                whole = file[start : found.end(name)]
+        found = units.families[number].regex.fullmatch(file)
+        places = sorted((*found.span(name), name) for name in found.groupdict()) if found else []
+        stem = len(file) - len(suffix_of(file))
+        for (start, end, name), (last, *_) in pairwise([*places, (stem, stem, "")]):
+            yield f"field{name}", plain(file[start:end])
+            first = file.rfind("/", 0, start) + 1
+            if first < start:
+                whole = file[first:end]
                 yield f"upto{name}", plain(whole)
-                if len(text) < len(word := _WORD_END.findall(whole)[0]) < len(whole):
+                if end - start < len(word := _WORD_END.findall(whole)[0]) < len(whole):
                     yield f"word{name}", plain(word)
+            words = _WORDS.finditer(file, end, last) if "/" not in file[end:last] else ()
+            for count, one in enumerate(words, 1):
+                if one.end() < stem:
+                    yield f"upto{name}+{count}", plain(file[first : one.end()])
 
 
 def read_tables(root: Path, families: Sequence[Family], looker: Looker, skipped: list[str]) -> list[TableLook]:

@@ -14,8 +14,8 @@ MAX_CELL = 2_000_000
 _EMPTY = frozenset(
     {"", "n/a", "na", "n.a.", "n.d.", "#n/a", "<na>", "nan", "none", "null", "-", "--", ".", "[]", "{}", "()"}
 )
-_YES = {"1", "yes", "true", "y", "t", "x", "positive", "pos", "present", "+", "ja", "oui", "si", "sí"}
-_NO = {"0", "no", "false", "n", "f", "negative", "neg", "absent", "-", "nein", "non"}
+_YES = {"1", "yes", "true", "y", "t", "x", "positive", "pos", "present", "+", "ja", "oui", "si", "sí", "checked"}
+_NO = {"0", "no", "false", "n", "f", "negative", "neg", "absent", "-", "nein", "non", "unchecked"}
 _NONE = "none"
 _OPEN = ("[", "(", "{")
 _BRACKETS = "[](){},; \t\n"

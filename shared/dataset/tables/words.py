@@ -61,7 +61,9 @@ _UNSURE = re.compile(
     r"\b(?:excluded?|indetermin\w*|undetermin\w*|unknown|unclear|uncertain|unsure|equivocal|ungradable"
     r"|unclassif(?:ied|iable)|to ?do|tbd|pending|not for (?:evaluation|analysis|use)"
     r"|not (?:available|applicable|assessable|evaluable|determined|classified|labell?ed)"
-    r"|nicht beurteilbar|no valorable|non valutabile|sin acuerdo"
+    r"|(?:unable to|can(?:not|'t| ?not)|could not)(?: be)? (?:assess|determin|evaluat|grad|judg|read|tell|say)\w*"
+    r"|nicht (?:beurteilbar|auswertbar|bestimmbar)|no (?:valorable|evaluable)|non (?:valutabil[ei]|[eé]valuable)"
+    r"|niet (?:beoordeelbaar|te beoordelen)|n[aã]o avali[aá]vel|sin acuerdo"
     r"|unklar|unbekannt|fraglich|inconnue?|indeterminado|desconocid[oa])\b", re.I)  # fmt: skip
 
 
