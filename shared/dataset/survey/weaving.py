@@ -24,6 +24,8 @@ _WRITTEN = 0.5
 """Of values of a column, those that names of images hold."""
 _AS_MANY = 0.8
 """Of the images with a row, which a woven key names, too."""
+_SINGLE = 0.9
+"""Of the rows of a table: values of a column that tells them apart."""
 _JOINTS = ("_", "-", ".", " ", "")
 
 
@@ -36,6 +38,9 @@ def weave(table: TableLook, units: Units, names: Mapping[str, set[str]], keyed: 
     rows = [some for unit in evenly(units.files, _LOOKED_AT) if (some := table.rows_of(units, unit))]
     if table.key is not None and sum(len(some) > 1 for some in rows) <= _SEVERAL * len(rows):
         return False
+    single = [one for one in table.columns if one.distinct >= _SINGLE * len(table.rows)]
+    if any(one.names_files >= _AS_MANY * table.share > 0 for one in single):
+        return False  # a number of the examination names images alone
     best: tuple[float, int, str, str, list[str]] = (max(_NAMES, _AS_MANY * table.share), 0, "", "", [])
     for name, cells in _woven(table, "\n".join(names["stem"])):
         keys = {plain(cell) for cell in cells if cell}
