@@ -64,7 +64,7 @@ def with_label(
     if classes_beside(survey.tables, target):
         options = [one for one in options if any(overlap(target, value or "") for value in one.values)]
     aside = set_aside(target)
-    options = [one for one in options if not any(overlap(aside, value) >= 1 for value in one.counts)]
+    options = [one for one in options if sum(overlap(aside, value) < 1 for value in one.counts) > 1]
     visits = [set(apart.called.values()) for table in survey.tables for apart in table.apart if apart.placed]
     visits += [set(columns) for table in survey.tables for _, columns in table.sides.values()]
     options = [one for one in options if not any(set(filter(None, one.values)) <= some for some in visits)]

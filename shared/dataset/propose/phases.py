@@ -17,7 +17,7 @@ _PHASES = {
     "plain": r"nativ\w*|plain|unenhanced|non ?contrast|ne ?ct|ncct|ohne km|sans (?:injection|contraste)|sin contraste",
     "arterial": r"art|arter\w*",
     "portal venous": r"pv|port(?:al|o)\w*|ven|venous|venos\w*|veineu\w*",
-    "delayed": r"delay\w*|late(?= phase)|spaet\w*|spat\w*|tardi\w*|excret\w*|ausscheid\w*",
+    "delayed": r"delay\w*|late(?= phase)|spaet\w*|spate?|spat(?:phase|ven\w*)|tardi\w*|excret\w*|ausscheid\w*",
 }
 """Phase after contrast -> words of descriptions and requests for it, without accents."""
 _SPLIT = {phase: re.compile(rf"\b(?:{words})\b", re.I) for phase, words in _PHASES.items()}
