@@ -85,7 +85,7 @@ class Augment:
         plane = torch.cat([turned * scale[:, None, :2] * size[None, :] / size[:, None], shift[:, :2, None]], 2)
         grid = F.affine_grid(plane, [count, 1, *views.shape[-2:]], align_corners=False)
         moved = F.grid_sample(views[picked].flatten(1, -3), grid, padding_mode="border", align_corners=False)
-        if dims == 3:  # the depth by itself: the same as all at once, in a third of the time
+        if dims == 3:  # the depth by itself: the same as all at once, in a quarter of the time
             depth = views.shape[2]
             places = torch.arange(depth, device=views.device)
             seen = ((2 * places + 1) / depth - 1) * scale[:, 2:] + shift[:, 2:]  # (B, D), from -1 to 1

@@ -223,6 +223,26 @@ def test_augmented_images_stay_images(shape, modality):
     assert torch.equal(still(view[None, None]), view[None, None]) and "nothing" in repr(still)
 
 
+def test_a_volume_moves_in_its_plane_and_depth_as_it_would_all_at_once():
+    """Against one affine map in three dimensions, on axes of three lengths, with two channels."""
+    angle, scale, shift = 0.15, torch.tensor([1.08, 0.93, 1.1]), torch.tensor([0.05, -0.08, 0.1])  # W, H, D
+    shape = (24, 64, 48)
+    how = Preprocess(input_shape=shape, intensity="zscore")
+    wanted = ours.augment.settle(Augmentation(modality="other", probability=1), how, sided=False)
+    moving = ours.augment.Augment(wanted, (2, *shape))
+    drawn = iter((torch.tensor([angle]), scale[None] - 1, shift[None]))
+    moving.between = lambda *_: next(drawn)
+    torch.manual_seed(0)
+    volume = torch.nn.functional.interpolate(torch.randn(1, 2, 6, 16, 12), size=shape)
+    turn = torch.tensor([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]]).float()
+    size = torch.tensor(shape[::-1])
+    matrix = torch.cat([turn * scale * size[None, :] / size[:, None], shift[:, None]], 1)
+    grid = torch.nn.functional.affine_grid(matrix[None], [1, 2, *shape], align_corners=False)
+    whole = torch.nn.functional.grid_sample(volume, grid, padding_mode="border", align_corners=False)
+    assert (whole - volume).abs().max() > 1
+    assert torch.allclose(moving.moved(volume), whole, atol=1e-3)
+
+
 def test_scans_of_one_patient_are_one_case_by_patient():
     # Each patient's mean is on the right side of the others, single scans are not.
     logits = np.array([[0, 3.0], [0, -1.0], [0, 0.5], [0, -3.0]])

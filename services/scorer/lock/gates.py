@@ -72,7 +72,7 @@ def _classes(
     absent += ["a second class"] if len(names) < 2 else []
     # Without two classes there the weights cannot be chosen.
     absent += ["a second class in val"] if len(names) > 1 and len({case.label for case in val}) < 2 else []
-    needed = "two patients a class at least, and three of two classes"
+    needed = "each class needs two patients, and two of the classes need three"
     yield _gate("classes_present", absent, f"classes have no case where one is needed ({needed})")
 
 

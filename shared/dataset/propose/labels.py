@@ -51,6 +51,7 @@ from shared.dataset.tables.words import (
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _ANOTHER_FORM = 0.3
+"""What a column loses that is of another form than the images."""
 _EXPLAINED = 0.3
 """For values of which the dataset says what they stand for."""
 

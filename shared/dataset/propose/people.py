@@ -25,7 +25,8 @@ _MOST_WORDS = 4
 """Words before numbers beyond which names are codes that nobody counted."""
 _MOST_SPLITS = 12
 _DENSE, _MOSTLY = 3, 0.8
-"""Numbers up to so many times their count are counted; of folders, so many have a number of their own."""
+"""Numbers of at most three times how many there are were counted from one, and are no codes. Share of the folders that
+must have a number of their own."""
 _SIDES = {"l", "r", "left", "right", "od", "os"}
 Values = list[str | None]
 

@@ -32,6 +32,7 @@ def onehot_evidence(units: Units, table: TableLook) -> list[Evidence]:
 
 
 def _together(units: Units, table: TableLook, names: Sequence[str]) -> list[Evidence]:
+    """Some flag columns as one evidence; none where no image has a yes."""
 
     def of(number: int, file: str) -> str | None:
         rows = table.rows_of(units, (number, file))

@@ -22,7 +22,7 @@ from shared.dataset.tables.visits import unfilled
 MOST, MOST_DAYS = 12, 5000
 """Sides, or visits; days, which are visits, too."""
 _DEEPEST = 7
-"""Words from the end of a name that are looked at, and one."""
+"""One more than the words from the end of a name that are looked at."""
 _ENOUGH = 0.9
 _LOOKED_AT = 1000
 _APART = re.compile(r"[^\W_]+")

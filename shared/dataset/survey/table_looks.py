@@ -24,6 +24,7 @@ _RECORDS = 4000
 """Files of one record each that are read."""
 _WORDS = re.compile(r"[^\W_]+")
 LETTERED = re.compile(r"([^\W\d_]+)\d+|\d+([^\W\d_]+)")
+"""Letters before or behind the number of a word."""
 _WORD_END = re.compile(r"[^\W_]*$")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 

@@ -35,8 +35,8 @@ Record = dict[str, str]
 
 
 def blocks(text: str) -> list[Record]:
-    """A record for each report: the parts of its head, and `text`. Empty where a text is no such file. What stands
-    before the first head, and behind the ruler that ends the last report as one ends each other, belongs to none.
+    """A record for each report: the parts of its head, and `text`. Empty where a text is no such file. Text
+    before the first head is left out; where a ruler ends each report, so is text behind the last ruler.
 
     Of several reports of one number the final one takes the place of a preliminary one, and a corrected one of both;
     where that is not told none of them counts, and their text is empty."""
